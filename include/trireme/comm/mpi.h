@@ -1,6 +1,7 @@
 #pragma once
-// MPI for this process: start, end, identity, and communicators over it. MPI's own header appears only in src/comm/mpi.cpp.
+// MPI for this process: start, end, identity, and communicators over it. MPI's own header appears only in src/comm/mpi*.
 // CUDA tensors travel through pinned host memory of the Backend (device.comm = "mpi"), CPU tensors directly.
+// Open MPI, MPICH and their kin choose a reduction's algorithm from sizes alone: the same ranks give the same bits.
 
 #include <memory>
 #include <string>
@@ -12,7 +13,12 @@ namespace trireme {
 
 class Backend;
 
+// host: MPI reads and writes the tensors' memory. staged: they are copied through pinned memory, kept after its first use.
+enum class Memory : std::uint8_t { host, staged };
+
 // MPI_Init on construction, MPI_Finalize on destruction (unless an exception is unwinding: then the process aborts the job).
+// One per process; also works without a launcher, as one rank. It asks for MPI_THREAD_MULTIPLE, so that a writer thread
+// may one day use a communicator of its own, and is content with MPI_THREAD_FUNNELED: only the main thread calls MPI now.
 class MpiSession {
  public:
   MpiSession();
@@ -25,21 +31,32 @@ class MpiSession {
   int local_rank() const;  // among the ranks of this node
   int local_size() const;
   std::string host() const;
+  bool any_thread() const;  // MPI gave MPI_THREAD_MULTIPLE
 
   // Rank 0's text on every rank (decks are read once).
   std::string broadcast(const std::string& text) const;
   // True on all ranks when true on any.
   bool any(bool mine) const;
-  // Prints "rank 3 on host: text" and ends every rank with this exit code within seconds. Does not return.
+  // For an error that this rank met alone: prints "trireme: rank 3 on host: text" and ends every rank with this exit code
+  // within seconds. A lost connection (Exit::rank) waits a moment first: mostly another rank has more to say.
   [[noreturn]] void abort(int code, const std::string& text) const;
+  // For an error that every rank met alike (a bad deck): rank 0 prints "trireme: text", all ranks finalize and exit.
+  [[noreturn]] void end_together(int code, const std::string& text) const;
 
-  std::unique_ptr<Communicator> world(Backend& backend) const;  // memory must be host memory unless backend stages it
+  // A new communicator of all ranks; collective. backend must outlive it.
+  std::unique_ptr<Communicator> world(Backend& backend, Memory memory) const;
+  // The same with at most max_bytes in one MPI call (1 GiB above): the counts of MPI are ints. For tests of the cutting.
+  std::unique_ptr<Communicator> world(Backend& backend, Memory memory, std::int64_t max_bytes) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // True when started by mpirun, srun or a PMI launcher: `trireme plan` and `deck` never need it.
 bool launched_by_mpi();
 
-// MPI_Comm (as an integer handle) for parallel HDF5; only src/io/h5.cpp uses it.
+// MPI_Comm (as an integer handle) of communicator.control() for parallel HDF5; only src/io/h5.cpp uses it.
 std::intptr_t mpi_handle(const Communicator& communicator);
 
 }  // namespace trireme
