@@ -29,6 +29,9 @@ struct TokenSplit {
 
 // Opens data.paths as the deck says, with an end-of-document token after each text file. Throws Error(Exit::data) for files that
 // are missing, empty, truncated, not text (NUL bytes in data.source = "text"), or hold ids >= vocab (found when first read).
+// Without validation_paths the last validation_fraction of the tokens is validation and the rest training. When either part
+// would be shorter than sequence + 1 tokens, validation is null if the fraction is the deck's default, else an Error.
+// data.eod >= 0 replaces k_byte_eod at the end of text files.
 TokenSplit open_tokens(const DataDeck& data, std::int64_t vocab, std::int64_t sequence, std::uint64_t seed);
 
 }  // namespace trireme

@@ -1,0 +1,190 @@
+#include "megatron_index.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "input_file.h"
+#include "trireme/base/check.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr std::int64_t k_header_bytes = 34;
+constexpr std::array<char, 9> k_magic{'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw Error(Exit::data,
+              path + ": " + why + "; write it again, or remove it and set data.dtype to read the .bin as raw tokens");
+}
+
+template <class T>
+T value_at(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+template <class T>
+std::vector<T> array_at(const InputFile& file, std::int64_t offset, std::int64_t count) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  file.read(offset, std::as_writable_bytes(std::span<T>(values)));
+  return values;
+}
+
+Element element_of_code(const std::string& path, int code) {
+  switch (code) {
+    case 1:
+      return Element::u8;
+    case 2:
+      return Element::i8;
+    case 3:
+      return Element::i16;
+    case 4:
+      return Element::i32;
+    case 5:
+      return Element::i64;
+    case 8:
+      return Element::u16;
+    case 6:
+    case 7:
+      refuse(path, "dtype code " + std::to_string(code) + " says floating-point numbers, which are not tokens");
+    default:
+      refuse(path, "dtype code is " + std::to_string(code) + ", known are 1 to 5 and 8");
+  }
+}
+
+struct Header {
+  Element element;
+  std::int64_t n_sequences,
+      n_documents;  // n_documents: length of the document index, one more than there are documents
+};
+
+Header read_header(const InputFile& file) {
+  const std::string& path = file.path();
+  if (file.size() < k_header_bytes) {
+    refuse(path, "has " + std::to_string(file.size()) + " bytes, a Megatron index has at least 34");
+  }
+  std::array<std::byte, k_header_bytes> head;
+  file.read(0, head);
+  if (std::memcmp(head.data(), k_magic.data(), k_magic.size()) != 0)
+    refuse(path, "does not begin with MMIDIDX, so it is no Megatron index");
+  const auto version = value_at<std::uint64_t>(&head[9]);
+  if (version != 1) refuse(path, "version is " + std::to_string(version) + ", expected 1");
+  const Element element = element_of_code(path, value_at<std::uint8_t>(&head[17]));
+  const auto n_sequences = value_at<std::uint64_t>(&head[18]), n_documents = value_at<std::uint64_t>(&head[26]);
+  const auto room = static_cast<std::uint64_t>(file.size() - k_header_bytes);
+  const bool possible = n_sequences <= room / 12 && n_documents <= room / 8;
+  const std::uint64_t expected = 12 * n_sequences + 8 * n_documents;
+  const std::string counts =
+      std::to_string(n_sequences) + " sequences and " + std::to_string(n_documents) + " document entries";
+  if (possible && n_sequences > 0 && room == expected + n_sequences) {
+    refuse(path, "holds a mode per sequence (multimodal data), expected text only");
+  }
+  if (!possible || room != expected) {
+    refuse(path, "has " + std::to_string(file.size()) + " bytes, but " + counts + " need " +
+                     (possible ? std::to_string(expected + k_header_bytes) : "far more"));
+  }
+  return {element, static_cast<std::int64_t>(n_sequences), static_cast<std::int64_t>(n_documents)};
+}
+
+// Sequences [block.first, block.last): each must begin where the one before ended, and the last must end with the .bin.
+void check_sequences(const InputFile& file, const Header& header, Range block, const std::string& bin,
+                     std::int64_t bin_bytes) {
+  const std::int64_t size = size_of(header.element), begin = std::max<std::int64_t>(0, block.first - 1);
+  const auto length = array_at<std::int32_t>(file, k_header_bytes + 4 * begin, block.last - begin);
+  const auto offset =
+      array_at<std::int64_t>(file, k_header_bytes + 4 * header.n_sequences + 8 * begin, block.last - begin);
+  for (std::size_t i = 0; i < length.size(); ++i) {
+    const std::string which = "sequence " + std::to_string(begin + static_cast<std::int64_t>(i));
+    if (length[i] < 0) refuse(file.path(), which + " has the length " + std::to_string(length[i]));
+    if (offset[i] < 0 || offset[i] > bin_bytes) {
+      refuse(file.path(), which + " begins at byte " + std::to_string(offset[i]) + ", but " + bin + " has " +
+                              std::to_string(bin_bytes) + " bytes");
+    }
+    if (begin == 0 && i == 0 && offset[0] != 0)
+      refuse(file.path(), which + " begins at byte " + std::to_string(offset[0]) + ", expected 0");
+    const std::int64_t end = offset[i] + size * length[i];
+    const bool last = begin + static_cast<std::int64_t>(i) + 1 == header.n_sequences;
+    if (last && end != bin_bytes) {
+      refuse(file.path(), "its sequences end at byte " + std::to_string(end) + " (elements are " +
+                              name_of(header.element) + "), but " + bin + " has " + std::to_string(bin_bytes) +
+                              " bytes");
+    }
+    if (i + 1 < offset.size() && offset[i + 1] != end) {
+      refuse(file.path(), which + " ends at byte " + std::to_string(end) + ", the next one begins at " +
+                              std::to_string(offset[i + 1]));
+    }
+  }
+}
+
+void check_documents(const InputFile& file, const Header& header, Range block) {
+  const std::int64_t begin = std::max<std::int64_t>(0, block.first - 1);
+  const auto first =
+      array_at<std::int64_t>(file, k_header_bytes + 12 * header.n_sequences + 8 * begin, block.last - begin);
+  if (begin == 0 && first.front() != 0)
+    refuse(file.path(), "the document index begins with " + std::to_string(first.front()) + ", expected 0");
+  if (!std::is_sorted(first.begin(), first.end())) refuse(file.path(), "the document index decreases");
+  if (block.last == header.n_documents && first.back() != header.n_sequences) {
+    refuse(file.path(), "the document index ends with " + std::to_string(first.back()) +
+                            ", expected the number of sequences, " + std::to_string(header.n_sequences));
+  }
+}
+
+// The blocks of `count` entries of 8 bytes that are looked at.
+std::vector<Range> entry_blocks(std::int64_t count) {
+  std::vector<Range> blocks = sampled_blocks(8 * count);
+  for (Range& block : blocks) block = {block.first / 8, (block.last + 7) / 8};
+  return blocks;
+}
+
+}  // namespace
+
+std::int64_t size_of(Element element) {
+  switch (element) {
+    case Element::u8:
+    case Element::i8:
+      return 1;
+    case Element::u16:
+    case Element::i16:
+      return 2;
+    case Element::i32:
+      return 4;
+    case Element::i64:
+      return 8;
+  }
+  return 0;
+}
+
+const char* name_of(Element element) {
+  switch (element) {
+    case Element::u8:
+      return "u8";
+    case Element::i8:
+      return "i8";
+    case Element::u16:
+      return "u16";
+    case Element::i16:
+      return "i16";
+    case Element::i32:
+      return "i32";
+    case Element::i64:
+      return "i64";
+  }
+  return "unknown";
+}
+
+Element read_megatron_index(const std::string& idx_path, const std::string& bin_path, std::int64_t bin_bytes,
+                            const std::string& key) {
+  const InputFile file(idx_path, key);
+  const Header header = read_header(file);
+  if (header.n_sequences == 0)
+    refuse(idx_path, "it lists no sequences, but " + bin_path + " has " + std::to_string(bin_bytes) + " bytes");
+  for (const Range& block : entry_blocks(header.n_sequences)) check_sequences(file, header, block, bin_path, bin_bytes);
+  for (const Range& block : entry_blocks(header.n_documents)) check_documents(file, header, block);
+  return header.element;
+}
+
+}  // namespace trireme
