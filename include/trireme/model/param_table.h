@@ -12,6 +12,12 @@ namespace trireme {
 
 enum class Cut : std::int8_t { none = -1, rows = 0, columns = 1 };  // the dimension that tp divides
 enum class Init : std::uint8_t { zeros, ones, normal };
+// A parameter that every tp rank holds whole may still see only part of the work on each: its gradient is then summed over tp.
+enum class Partial : std::uint8_t {
+  never,   // every tp rank computes the whole gradient, or the parameter is cut
+  tokens,  // under sequence parallelism each rank saw its tokens (norms, biases behind the sum)
+  heads,   // each rank saw its heads (gains shared by all heads)
+};
 
 inline constexpr int k_first_layer = -1;  // owner of what comes before block 0
 inline constexpr int k_last_layer = 1 << 20;  // owner of what comes after the last block
@@ -26,9 +32,10 @@ struct ParamSpec {
   Init init = Init::normal;
   double init_std = 0.02;
   bool decay = true;
-  bool partial_grad = false;  // under sequence parallelism each tp rank saw only its tokens (norms, biases after the sum)
-  std::string stack;          // "block.attn.q.weight": checkpoint path shared by all blocks; equals name outside blocks
-  std::string hf_name;        // "model.layers.7.self_attn.q_proj.weight"; empty: not decided here
+  Partial partial = Partial::never;
+  bool joined = false;        // lies directly behind the one added before it: q, k, v (gate, up) are viewed as one matrix
+  std::int64_t valid_rows = 0;  // rows from here on are padding and start at zero; 0: none
+  std::string stack;          // checkpoint path shared by all blocks: "block.attn.q.weight"; equals name outside blocks
 };
 
 using ParamId = int;

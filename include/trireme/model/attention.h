@@ -1,0 +1,45 @@
+#pragma once
+// Causal self-attention over local heads, as a ring over the context-parallel ranks (Liu et al., 2023; zigzag cut as in
+// Megatron and Llama 3). It does not project and does not rotate. Partial results and travelling gradients are acc.
+
+#include <vector>
+
+#include "trireme/model/context.h"
+
+namespace trireme {
+
+struct HeadCounts {
+  std::int64_t query = 1, kv = 1, size = 1;  // heads on this rank
+  std::int64_t query_columns() const { return query * size; }
+  std::int64_t kv_columns() const { return kv * size; }
+  std::int64_t all_columns() const { return (query + 2 * kv) * size; }
+};
+
+// One attention call of a ring step, in local rows of a sequence and global positions.
+struct RingCall {
+  std::int64_t q_row, q_rows, k_row, k_rows, first_q, first_k;
+  bool operator==(const RingCall&) const = default;
+};
+// What rank `rank` of n must compute when it holds the keys of rank `source`. local: tokens of a sequence on a rank.
+// Chunks that nobody may see are left out; chunks are joined where no position matters but the order (window = 0).
+std::vector<RingCall> ring_calls(int n, int rank, int source, std::int64_t local, std::int64_t window);
+
+struct Attention {
+  HeadCounts heads;
+  std::int64_t window = 0;
+  double scale = 1;
+
+  struct Saved {
+    Tensor out, lse;  // [T, query_columns], [n_sequences * query heads, tokens of a sequence]
+  };
+
+  // qkv: [T, all_columns] = [q | k | v]. keep holds what backward needs.
+  Tensor forward(Context& c, Tensor qkv, std::int64_t n_sequences, Arena& keep, Saved& saved) const;
+  // dqkv: written.
+  void backward(Context& c, Tensor dqkv, Tensor dout, Tensor qkv, std::int64_t n_sequences, const Saved& saved) const;
+
+ private:
+  AttentionShape shape_of(const RingCall& call, std::int64_t n_sequences, std::int64_t local) const;
+};
+
+}  // namespace trireme

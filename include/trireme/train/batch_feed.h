@@ -1,0 +1,36 @@
+#pragma once
+// From samples to the micro-batches of this rank: which samples a replica takes, which tokens a context-parallel rank takes,
+// what is masked. The data position is the number of samples consumed, on any grid.
+
+#include "trireme/comm/communicator.h"
+#include "trireme/comm/process_grid.h"
+#include "trireme/data/sampler.h"
+#include "trireme/deck/deck.h"
+#include "trireme/train/engine.h"
+
+namespace trireme {
+
+// Positions in the sequence of the local tokens: chunks rank and 2n-1-rank of 2n, or all for n = 1.
+std::vector<std::int32_t> local_positions(std::int64_t sequence, int n, int rank);
+
+class BatchFeed {
+ public:
+  // source may be null on a plan: then batches hold sizes only. control: host tensors, all ranks of the job.
+  BatchFeed(const Deck& deck, const GridPoint& here, const TokenSource* source, Communicator* control);
+  // `sequences` samples from number `first` on, in micro-batches: micro-batch m of replica d holds samples
+  // first + (m * dp + d) * micro ... Collective over all ranks when masks make the number of targets uncertain.
+  HostBatch read(std::int64_t first, std::int64_t sequences) const;
+  std::int64_t epoch_of(std::int64_t sample) const { return sampler_ ? sampler_->epoch_of(sample) : 0; }
+
+ private:
+  void append_sample(HostBatch& batch, std::int64_t sample, std::int64_t number_in_batch) const;
+  std::int64_t count_targets(const HostBatch& batch, std::int64_t sequences) const;
+
+  const Deck& deck_;
+  GridPoint here_;
+  std::unique_ptr<Sampler> sampler_;
+  Communicator* control_;
+  std::vector<std::int32_t> positions_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,105 @@
+#pragma once
+// Everything one rank needs for a training step: memory, weights, pipeline, reduction, optimizer. It takes a batch and gives
+// losses; it knows no files, no log and no clock. The same class runs on a plan backend to find out how much memory it needs.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/deck/deck.h"
+#include "trireme/model/model.h"
+#include "trireme/train/adamw.h"
+#include "trireme/train/gradients.h"
+#include "trireme/train/pipeline.h"
+
+namespace trireme {
+
+// The micro-batches of one step on this rank, [n_micro * T] each. Empty vectors where a stage needs none.
+struct HostBatch {
+  int n_micro = 0;
+  std::vector<std::int32_t> ids, targets, positions;
+  std::vector<std::int64_t> rows;
+  std::int64_t n_targets = 0;  // unmasked targets of the whole global batch, the same on every rank
+};
+
+// Capacities of the arenas in bytes; unlimited by default, for plan backends.
+struct ArenaSizes {
+  static constexpr std::size_t k_unlimited = std::size_t{1} << 60;
+  std::size_t persistent = k_unlimited, scratch = k_unlimited;
+  std::vector<std::size_t> slots;  // one per local chunk; empty: unlimited
+};
+
+struct StepNumbers {
+  double loss_sum = 0;   // over all targets of the global batch
+  double grad_norm = 0;  // before clipping; not finite: the step was skipped
+};
+
+struct UpdateSettings {
+  double lr = 0, loss_scale = 1;
+  std::int64_t update = 1;  // number of the optimizer update, from 1
+  std::uint32_t step = 1;   // training step: key of dropout
+};
+
+enum class Wires : std::uint8_t { real, planned };
+
+class Engine {
+ public:
+  Engine(const Deck& deck, const Model& model, const ProcessGrid& grid, Backend& backend, const ArenaSizes& sizes, Wires wires);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void initialise();  // weights from the seed, optimizer state zero
+
+  // Each enqueues its work and returns a ticket for numbers(); at most two may be outstanding.
+  int train(const HostBatch& batch, const UpdateSettings& settings);      // forward, backward, reduction, update
+  int gradients(const HostBatch& batch, const UpdateSettings& settings);  // the same without the update: they stay in params()
+  int evaluate(const HostBatch& batch);                                   // loss only
+  StepNumbers numbers(int ticket, double loss_scale);                     // waits for the device
+
+  // Memory in the order it is taken: (purpose, bytes).
+  using MemoryUse = std::vector<std::pair<std::string, std::size_t>>;
+  MemoryUse memory() const;
+  ArenaSizes peaks() const;
+
+  ParamStore& params() { return *params_; }
+  AdamW& optimizer() { return *optimizer_; }
+  const Pipeline& pipeline() const { return *pipeline_; }
+  const Partition& partition() const { return partition_; }
+  Zero zero() const { return zero_; }
+  double pipeline_bytes() const { return pipeline_bytes_; }    // sent to neighbours; counted on planned wires only
+  std::int64_t local_tokens() const { return local_tokens_; }  // of one micro-batch
+
+ private:
+  void take_inputs();
+  void take_pipeline(const ArenaSizes& sizes, Wires wires);
+  void note(const std::string& purpose);
+  std::vector<MicroBatch> upload(const HostBatch& batch);
+  void run(const HostBatch& batch, const UpdateSettings& settings, bool training);
+  int reduce_numbers();
+
+  const Deck& deck_;
+  const Model& model_;
+  const ProcessGrid& grid_;
+  Backend& backend_;
+  Partition partition_;
+  DType compute_;
+  Zero zero_;
+  double pipeline_bytes_ = 0;
+  std::int64_t local_tokens_ = 0, own_tokens_ = 0, max_micro_ = 0;
+  Arena persistent_, scratch_;
+  MemoryUse noted_;
+  std::unique_ptr<ParamStore> params_;
+  std::unique_ptr<AdamW> optimizer_;
+  std::unique_ptr<GradientReducer> reducer_;
+  std::unique_ptr<Pipeline> pipeline_;
+  Tensor ids_, targets_, positions_, rows_, rope_;
+  Tensor numbers_;  // f64 [2]: squared gradient norm, loss sum
+  std::byte* pinned_ = nullptr;
+  std::int64_t read_marks_[2] = {0, 0};
+  int n_reads_ = 0;
+};
+
+DType dtype_from(const std::string& precision);  // "bf16" -> DType::bf16
+
+}  // namespace trireme

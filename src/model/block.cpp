@@ -1,0 +1,216 @@
+// Legend: T all local tokens, Ts this rank's tokens outside the products (T/tp under sequence parallelism), C channels,
+// F local features, dx the gradient of x. Every equation is for one token.
+#include "trireme/model/block.h"
+
+#include <cmath>
+
+#include "trireme/base/check.h"
+#include "trireme/model/tensor_parallel.h"
+
+namespace trireme {
+
+void norm_forward(Context& c, const NormParams& n, Tensor y, Tensor mean, Tensor rstd, Tensor x) {
+  const Tensor bias = n.bias < 0 ? Tensor{} : c.params.at(n.bias).value;
+  c.be.norm(y, mean, rstd, x, c.params.at(n.gain).value, bias, n.kind, n.eps);
+}
+
+void norm_backward(Context& c, const NormParams& n, Tensor dx, Tensor dy, Tensor x, Tensor mean, Tensor rstd, Into into) {
+  const Tensor dbias = n.bias < 0 ? Tensor{} : c.params.at(n.bias).grad;
+  const Param& gain = c.params.at(n.gain);
+  c.be.norm_backward(dx, gain.grad, dbias, dy, x, mean, rstd, gain.value, n.kind, into);
+}
+
+HeadCounts Block::local_heads(const Context& c) const {
+  const GridPoint& here = c.grid.here();
+  const std::int64_t kv = cut(heads_.kv, here.n(Axis::tp), here.at(Axis::tp)).count();
+  return {kv * div_exact(heads_.query, heads_.kv), kv, heads_.size};
+}
+
+Attention Block::attention_of(const Context& c) const {
+  return {local_heads(c), window_, 1.0 / std::sqrt(static_cast<double>(heads_.size))};
+}
+
+RandomKey Block::dropout_key(const Context& c, const char* branch) const {
+  return {c.seed, stream_of("dropout.block." + std::to_string(layer_) + "." + branch), c.step};
+}
+
+void Block::forward(Context& c, const MicroBatch& mb, Tensor y, Tensor x, Arena& keep, Saved& s, Recompute mode) const {
+  const ArenaScope scope(c.scratch);
+  s.x = x;
+  // Under full recomputation nothing else outlives this call: it is all scratch.
+  Arena& arena = mode == Recompute::block ? c.scratch : keep;
+  forward_attention(c, mb, x, arena, s, mode);
+  forward_mlp(c, mb, y, arena, s, mode);
+}
+
+// h1 = norm1(x); [q k v] = h1 W^T + b; rotate; o = attention; r = x + drop(o Wo^T + bo)
+void Block::forward_attention(Context& c, const MicroBatch& mb, Tensor x, Arena& keep, Saved& s, Recompute mode) const {
+  const std::int64_t T = mb.position_T.rows(), Ts = x.rows(), C = x.columns();
+  Arena& light = mode >= Recompute::light ? c.scratch : keep;
+  Arena& heavy = mode >= Recompute::attention ? c.scratch : keep;
+  if (norm1_.kind == NormKind::layer) s.mean1 = keep.take(c.acc(), {Ts});
+  s.rstd1 = keep.take(c.acc(), {Ts});
+  s.r = keep.take(c.compute, {Ts, C});
+  s.h1 = light.take(c.compute, {Ts, C});
+  norm_forward(c, norm1_, s.h1, s.mean1, s.rstd1, x);
+  project_qkv(c, mb, keep, s);
+  const Tensor out = attention_of(c).forward(c, s.qkv, mb.n_sequences, heavy, s.attention);
+  Leaving sum(c, s.r, T);
+  c.be.matmul(sum.partial(), out, c.params.at(out_).value, Tensor{});
+  sum.start();
+  sum.wait();
+  c.be.dropout_add(s.r, s.r, bias_value(c, out_bias_), x, own_tokens(c, mb.row_T), c.dropout, dropout_key(c, "attn"));
+}
+
+void Block::project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s) const {
+  const HeadCounts h = local_heads(c);
+  const std::int64_t T = mb.position_T.rows();
+  s.qkv = keep.take(c.compute, {T, h.all_columns()});
+  {
+    const ArenaScope scope(c.scratch);
+    const Tensor all = Entered(c, s.h1).wait();
+    const Tensor bias = qkv_bias_ < 0 ? Tensor{} : c.params.joined_value(qkv_bias_, 3);
+    c.be.matmul(s.qkv, all, c.params.joined_value(qkv_, 3), bias);
+  }
+  Tensor q = s.qkv.slice_columns(0, h.query_columns()), k = s.qkv.slice_columns(h.query_columns(), h.kv_columns());
+  if (qk_norm_) {
+    s.qk_raw = keep.take(c.compute, {T, h.query_columns() + h.kv_columns()});
+    s.q_rstd = keep.take(c.acc(), {T, h.query});
+    s.k_rstd = keep.take(c.acc(), {T, h.kv});
+    c.be.copy(s.qk_raw, s.qkv.slice_columns(0, h.query_columns() + h.kv_columns()));
+    c.be.head_norm(q, s.q_rstd, s.qk_raw.slice_columns(0, h.query_columns()), c.params.at(q_gain_).value, eps_);
+    c.be.head_norm(k, s.k_rstd, s.qk_raw.slice_columns(h.query_columns(), h.kv_columns()), c.params.at(k_gain_).value, eps_);
+  }
+  // q and k are neighbours: one call turns both.
+  if (rope_) c.be.rope(s.qkv.slice_columns(0, h.query_columns() + h.kv_columns()), mb.position_T, c.rope_table, h.size, false);
+}
+
+// h2 = norm2(r); u = h2 Wu^T + bu; g = act(u); y = r + drop(g Wd^T + bd)
+void Block::forward_mlp(Context& c, const MicroBatch& mb, Tensor y, Arena& keep, Saved& s, Recompute mode) const {
+  const std::int64_t T = mb.position_T.rows(), Ts = s.r.rows(), C = s.r.columns(), F = c.params.at(down_).value.columns();
+  Arena& light = mode >= Recompute::light ? c.scratch : keep;
+  if (norm2_.kind == NormKind::layer) s.mean2 = keep.take(c.acc(), {Ts});
+  s.rstd2 = keep.take(c.acc(), {Ts});
+  s.before = keep.take(c.compute, {T, gated_ ? 2 * F : F});
+  s.h2 = light.take(c.compute, {Ts, C});
+  s.activated = light.take(c.compute, {T, F});
+  norm_forward(c, norm2_, s.h2, s.mean2, s.rstd2, s.r);
+  {
+    const ArenaScope scope(c.scratch);
+    const Tensor all = Entered(c, s.h2).wait();
+    const Tensor bias = up_bias_ < 0 ? Tensor{} : c.params.joined_value(up_bias_, gated_ ? 2 : 1);
+    c.be.matmul_activation(s.activated, s.before, all, c.params.joined_value(up_, gated_ ? 2 : 1), bias, activation_);
+  }
+  Leaving sum(c, y, T);
+  c.be.matmul(sum.partial(), s.activated, c.params.at(down_).value, Tensor{});
+  sum.start();
+  sum.wait();
+  c.be.dropout_add(y, y, bias_value(c, down_bias_), s.r, own_tokens(c, mb.row_T), c.dropout, dropout_key(c, "mlp"));
+}
+
+void Block::backward(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const {
+  const ArenaScope scope(c.scratch);
+  if (mode == Recompute::block) {
+    const Tensor y = c.scratch.take(c.compute, s.x.shape);
+    Saved again;
+    again.x = s.x;
+    forward_attention(c, mb, s.x, c.scratch, again, Recompute::none);
+    forward_mlp(c, mb, y, c.scratch, again, Recompute::none);
+    backward_mlp(c, mb, dy, again, Recompute::none);
+    backward_attention(c, mb, dy, again, Recompute::none);
+    return;
+  }
+  backward_mlp(c, mb, dy, s, mode);
+  backward_attention(c, mb, dy, s, mode);
+}
+
+// y = r + drop(d + b):  dd = drop'(dy), db += sum dd.  dy itself goes on as the gradient of r.
+Tensor Block::branch_gradient(Context& c, const MicroBatch& mb, Tensor dy, const char* branch, ParamId bias) const {
+  Tensor dd = dy;
+  if (c.dropout > 0) {
+    dd = c.scratch.take(c.compute, dy.shape);
+    c.be.dropout_backward(dd, dy, own_tokens(c, mb.row_T), c.dropout, dropout_key(c, branch));
+  }
+  if (bias >= 0) c.be.sum_rows(c.params.at(bias).grad, dd, c.into);
+  return dd;
+}
+
+// dg = dd Wd; dWd += dd^T g; du = act'(u) dg; dbu += sum du; dh2 = du Wu; dWu += du^T h2; dr += norm2'(dh2)
+void Block::backward_mlp(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const {
+  const ArenaScope scope(c.scratch);
+  const std::int64_t T = mb.position_T.rows(), F = s.before.columns() / (gated_ ? 2 : 1);
+  if (mode >= Recompute::light) {
+    s.h2 = c.scratch.take(c.compute, dy.shape);
+    s.activated = c.scratch.take(c.compute, {T, F});
+    norm_forward(c, norm2_, s.h2, s.mean2, s.rstd2, s.r);
+    c.be.activation(s.activated, s.before, activation_);
+  }
+  const Tensor dd = branch_gradient(c, mb, dy, "mlp", down_bias_);
+  Entered dd_entered(c, dd);
+  Entered h2_entered(c, s.h2);
+  const Tensor dd_all = dd_entered.wait();
+  const Tensor dg = c.scratch.take(c.compute, {T, F}), du = c.scratch.take(c.compute, s.before.shape);
+  c.be.matmul_dx(dg, dd_all, c.params.at(down_).value);
+  c.be.matmul_dw(c.params.at(down_).grad, dd_all, s.activated, c.into);
+  const int n = gated_ ? 2 : 1;
+  const Tensor dbias = up_bias_ < 0 ? Tensor{} : c.params.joined_grad(up_bias_, n);
+  c.be.activation_backward_bias(du, dbias, dg, s.before, activation_, c.into);
+  const Tensor dh2 = c.scratch.take(c.compute, dy.shape);
+  Leaving sum(c, dh2, T);
+  c.be.matmul_dx(sum.partial(), du, c.params.joined_value(up_, n));
+  sum.start();
+  c.be.matmul_dw(c.params.joined_grad(up_, n), du, h2_entered.wait(), c.into);
+  sum.wait();
+  norm_backward(c, norm2_, dy, dh2, s.r, s.mean2, s.rstd2, c.into);
+}
+
+// da = drop'(dr); do = da Wo; dWo += da^T o; dqkv = attention'(do); dh1 = dqkv W; dW += dqkv^T h1; dx += norm1'(dh1)
+void Block::backward_attention(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const {
+  const ArenaScope scope(c.scratch);
+  const std::int64_t T = mb.position_T.rows();
+  const HeadCounts h = local_heads(c);
+  const Attention attention = attention_of(c);
+  if (mode >= Recompute::light) {
+    s.h1 = c.scratch.take(c.compute, dy.shape);
+    norm_forward(c, norm1_, s.h1, s.mean1, s.rstd1, s.x);
+  }
+  if (mode >= Recompute::attention) attention.forward(c, s.qkv, mb.n_sequences, c.scratch, s.attention);
+  const Tensor da = branch_gradient(c, mb, dy, "attn", out_bias_);
+  Entered da_entered(c, da);
+  Entered h1_entered(c, s.h1);
+  const Tensor da_all = da_entered.wait();
+  const Tensor dout = c.scratch.take(c.compute, {T, h.query_columns()}), dqkv = c.scratch.take(c.compute, s.qkv.shape);
+  c.be.matmul_dx(dout, da_all, c.params.at(out_).value);
+  c.be.matmul_dw(c.params.at(out_).grad, da_all, s.attention.out, c.into);
+  attention.backward(c, dqkv, dout, s.qkv, mb.n_sequences, s.attention);
+  backward_qkv(c, mb, dqkv, s);
+  const Tensor dh1 = c.scratch.take(c.compute, dy.shape);
+  Leaving sum(c, dh1, T);
+  c.be.matmul_dx(sum.partial(), dqkv, c.params.joined_value(qkv_, 3));
+  sum.start();
+  c.be.matmul_dw(c.params.joined_grad(qkv_, 3), dqkv, h1_entered.wait(), c.into);
+  sum.wait();
+  norm_backward(c, norm1_, dy, dh1, s.x, s.mean1, s.rstd1, c.into);
+}
+
+// Turns dq and dk back, through the QK-norm where there is one, and sums the biases' gradients.
+void Block::backward_qkv(Context& c, const MicroBatch& mb, Tensor dqkv, Saved& s) const {
+  const HeadCounts h = local_heads(c);
+  const std::int64_t qk_columns = h.query_columns() + h.kv_columns();
+  if (rope_) c.be.rope(dqkv.slice_columns(0, qk_columns), mb.position_T, c.rope_table, h.size, true);
+  if (qk_norm_) {
+    const ArenaScope scope(c.scratch);
+    const Tensor dy = c.scratch.take(c.compute, s.qk_raw.shape);
+    c.be.copy(dy, dqkv.slice_columns(0, qk_columns));
+    c.be.head_norm_backward(dqkv.slice_columns(0, h.query_columns()), c.params.at(q_gain_).grad,
+                            dy.slice_columns(0, h.query_columns()), s.qk_raw.slice_columns(0, h.query_columns()), s.q_rstd,
+                            c.params.at(q_gain_).value, c.into);
+    c.be.head_norm_backward(dqkv.slice_columns(h.query_columns(), h.kv_columns()), c.params.at(k_gain_).grad,
+                            dy.slice_columns(h.query_columns(), h.kv_columns()),
+                            s.qk_raw.slice_columns(h.query_columns(), h.kv_columns()), s.k_rstd, c.params.at(k_gain_).value,
+                            c.into);
+  }
+  if (qkv_bias_ >= 0) c.be.sum_rows(c.params.joined_grad(qkv_bias_, 3), dqkv, c.into);
+}
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+#include "trireme/train/gradients.h"
+
+#include "trireme/device/backend.h"
+
+namespace trireme {
+
+Range owned_range(const Bucket& bucket, const Communicator& replicas, Zero zero) {
+  return zero == Zero::on ? cut(bucket.size, replicas.size(), replicas.rank()) : Range{0, bucket.size};
+}
+
+GradientReducer::GradientReducer(ParamStore& params, const ProcessGrid& grid, Backend& backend, Zero zero)
+    : params_(params), grid_(grid), backend_(backend), zero_(zero) {}
+
+void GradientReducer::begin_step() {
+  started_.assign(params_.buckets().size(), false);
+  tickets_.clear();
+  for (Bucket& bucket : params_.buckets()) {
+    if (bucket.accumulates) backend_.fill(bucket.grad, 0);
+  }
+}
+
+void GradientReducer::passed(int chunk, int layer) {
+  for (std::size_t i = 0; i < started_.size(); ++i) {
+    const Bucket& bucket = params_.buckets()[i];
+    // The copies of a tied embedding meet only when both ends are done: finish() sees to them.
+    if (!started_[i] && bucket.chunk == chunk && bucket.lowest_layer >= layer && !bucket.at_both_ends) start(i);
+  }
+}
+
+void GradientReducer::start(std::size_t index) {
+  const Bucket& bucket = params_.buckets()[index];
+  started_[index] = true;
+  if (bucket.partial) grid_.along(Axis::tp).all_reduce(bucket.grad, Reduce::sum);
+  if (bucket.at_both_ends) grid_.ends().all_reduce(bucket.grad, Reduce::sum);
+  Communicator& replicas = grid_.replicas();
+  if (replicas.size() == 1) return;
+  const Range own = owned_range(bucket, replicas, zero_);
+  tickets_.push_back(replicas.background([&](Communicator& lane) {
+    if (zero_ == Zero::on) lane.reduce_scatter(bucket.grad.slice_rows(own.first, own.count()), bucket.grad);
+    if (zero_ == Zero::off) lane.all_reduce(bucket.grad, Reduce::sum);
+  }));
+}
+
+void GradientReducer::finish() {
+  for (std::size_t i = 0; i < started_.size(); ++i) {
+    if (!started_[i]) start(i);
+  }
+  for (Ticket& ticket : tickets_) ticket.wait();
+}
+
+void GradientReducer::add_norm(Tensor norm_sq_1) const {
+  const Communicator& replicas = grid_.replicas();
+  if (zero_ == Zero::off && replicas.rank() != 0) return;
+  for (const Bucket& bucket : params_.buckets()) {
+    const Range own = owned_range(bucket, replicas, zero_);
+    if (bucket.counts) backend_.sum_of_squares(norm_sq_1, bucket.grad.slice_rows(own.first, own.count()));
+  }
+}
+
+}  // namespace trireme
