@@ -1,0 +1,19 @@
+# Communicators on several ranks, and how jobs end.
+file(GLOB mpi_comm_sources CONFIGURE_DEPENDS mpi/comm/*.cpp)
+add_executable(mpi_comm ${mpi_comm_sources})
+target_link_libraries(mpi_comm PRIVATE trireme_catch trireme_comm)
+foreach(ranks 1 2 3 4 5 8)
+  add_test(NAME mpi.comm.${ranks} COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:mpi_comm>)
+  set_tests_properties(mpi.comm.${ranks} PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
+endforeach()
+
+add_executable(mpi_comm_endings mpi/comm/endings/endings.cpp)
+target_link_libraries(mpi_comm_endings PRIVATE trireme_comm)
+add_test(NAME mpi.comm.endings
+         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/mpi/comm/endings/endings.py
+                 $<TARGET_FILE:mpi_comm_endings> ${mpi_run} ${MPIEXEC_NUMPROC_FLAG})
+set_tests_properties(mpi.comm.endings PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
+
+if(TARGET unit_comm AND NOT TRIREME_WITH_CUDA)
+  target_sources(unit_comm PRIVATE unit/comm/no_nccl/no_nccl.cpp)
+endif()
