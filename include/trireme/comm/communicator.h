@@ -1,10 +1,11 @@
 #pragma once
-// The ranks on one line or plane of the process grid, and what they say to each other. Calls are in order, like kernels on
-// the compute stream. size() == 1 is a no-op inside, so no layer ever asks. Destructors do not communicate.
+// The ranks on one line or plane of the process grid, and what they say to each other. Calls are in order, like kernels
+// on the compute stream. size() == 1 is a no-op inside, so no layer ever asks. Destructors do not communicate.
 //
-// Every rank of a communicator makes the same collective calls in the same order, with contiguous tensors of one dtype and
-// count. The same number of ranks gives the same bits in every run and on every rank. Sums of bf16 and f16 are added in
-// f32 and rounded once per hop (at most size - 1 times). max of NaN is unspecified. An empty tensor is not sent.
+// Every rank of a communicator makes the same collective calls in the same order, with contiguous tensors of one dtype
+// and count. The same number of ranks gives the same bits in every run and on every rank. Sums of bf16 and f16 are
+// added in f32 and rounded once per hop (at most size - 1 times). max of NaN is unspecified. An empty tensor is not
+// sent.
 
 #include <functional>
 #include <memory>
@@ -30,18 +31,19 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  virtual void all_reduce(Tensor x, Reduce op) = 0;              // in place
-  virtual void all_gather(Tensor all, Tensor mine) = 0;          // dimension 0 concatenated; mine may be all's own slice
-  virtual void reduce_scatter(Tensor mine, Tensor all) = 0;      // sum; mine may be all's own slice, all is then destroyed
+  virtual void all_reduce(Tensor x, Reduce op) = 0;          // in place
+  virtual void all_gather(Tensor all, Tensor mine) = 0;      // dimension 0 concatenated; mine may be all's own slice
+  virtual void reduce_scatter(Tensor mine, Tensor all) = 0;  // sum; mine may be all's own slice, all is then destroyed
   virtual void broadcast(Tensor x, int root) = 0;
-  virtual void shift(Tensor from_left, Tensor to_right) = 0;     // one step of a ring: rank r sends to r+1, receives from r-1
+  virtual void shift(Tensor from_left, Tensor to_right) = 0;  // a ring: rank r sends to r+1, receives from r-1
   virtual void send(Tensor x, int to) = 0;
   virtual void recv(Tensor x, int from) = 0;
   virtual void barrier() = 0;
 
-  // Runs `work` beside the computation, after everything enqueued so far; the only way to overlap. The operations inside
-  // one `work` may run at the same time, so none may depend on another. Buffers stay untouched until wait().
-  // A background send is met by a background recv (a blocking one never sees it), in the order of the calls to background.
+  // Runs `work` beside the computation, after everything enqueued so far; the only way to overlap. The operations
+  // inside one `work` may run at the same time, so none may depend on another. Buffers stay untouched until wait(). A
+  // background send is met by a background recv (a blocking one never sees it), in the order of the calls to
+  // background.
   [[nodiscard]] virtual Ticket background(const std::function<void(Communicator&)>& work) = 0;
 
   // Sub-communicator of the ranks with the same color, ordered by key. Collective, start-up only.

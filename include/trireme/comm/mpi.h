@@ -1,7 +1,8 @@
 #pragma once
-// MPI for this process: start, end, identity, and communicators over it. MPI's own header appears only in src/comm/mpi*.
-// CUDA tensors travel through pinned host memory of the Backend (device.comm = "mpi"), CPU tensors directly.
-// Open MPI, MPICH and their kin choose a reduction's algorithm from sizes alone: the same ranks give the same bits.
+// MPI for this process: start, end, identity, and communicators over it. MPI's own header appears only in
+// src/comm/mpi*. CUDA tensors travel through pinned host memory of the Backend (device.comm = "mpi"), CPU tensors
+// directly. Open MPI, MPICH and their kin choose a reduction's algorithm from sizes alone: the same ranks give the same
+// bits.
 
 #include <memory>
 #include <string>
@@ -13,12 +14,14 @@ namespace trireme {
 
 class Backend;
 
-// host: MPI reads and writes the tensors' memory. staged: they are copied through pinned memory, kept after its first use.
+// host: MPI reads and writes the tensors' memory. staged: they are copied through pinned memory, kept after its first
+// use.
 enum class Memory : std::uint8_t { host, staged };
 
-// MPI_Init on construction, MPI_Finalize on destruction (unless an exception is unwinding: then the process aborts the job).
-// One per process; also works without a launcher, as one rank. It asks for MPI_THREAD_MULTIPLE, so that a writer thread
-// may one day use a communicator of its own, and is content with MPI_THREAD_FUNNELED: only the main thread calls MPI now.
+// MPI_Init on construction, MPI_Finalize on destruction (unless an exception is unwinding: then the process aborts the
+// job). One per process; also works without a launcher, as one rank. It asks for MPI_THREAD_MULTIPLE, so that a writer
+// thread may one day use a communicator of its own, and is content with MPI_THREAD_FUNNELED: only the main thread calls
+// MPI now.
 class MpiSession {
  public:
   MpiSession();
@@ -37,15 +40,16 @@ class MpiSession {
   std::string broadcast(const std::string& text) const;
   // True on all ranks when true on any.
   bool any(bool mine) const;
-  // For an error that this rank met alone: prints "trireme: rank 3 on host: text" and ends every rank with this exit code
-  // within seconds. A lost connection (Exit::rank) waits a moment first: mostly another rank has more to say.
+  // For an error that this rank met alone: prints "trireme: rank 3 on host: text" and ends every rank with this exit
+  // code within seconds. A lost connection (Exit::rank) waits a moment first: mostly another rank has more to say.
   [[noreturn]] void abort(int code, const std::string& text) const;
   // For an error that every rank met alike (a bad deck): rank 0 prints "trireme: text", all ranks finalize and exit.
   [[noreturn]] void end_together(int code, const std::string& text) const;
 
   // A new communicator of all ranks; collective. backend must outlive it.
   std::unique_ptr<Communicator> world(Backend& backend, Memory memory) const;
-  // The same with at most max_bytes in one MPI call (1 GiB above): the counts of MPI are ints. For tests of the cutting.
+  // The same with at most max_bytes in one MPI call (1 GiB above): the counts of MPI are ints. For tests of the
+  // cutting.
   std::unique_ptr<Communicator> world(Backend& backend, Memory memory, std::int64_t max_bytes) const;
 
  private:

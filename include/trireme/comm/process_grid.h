@@ -1,6 +1,6 @@
 #pragma once
-// The process grid: one 4-d array of ranks, axes pp, dp, cp, tp from outermost to innermost, so that tensor-parallel ranks
-// are neighbours in a node. GridPoint is plain data: sharding and planning work for rank 511 of 512 without MPI.
+// The process grid: one 4-d array of ranks, axes pp, dp, cp, tp from outermost to innermost, so that tensor-parallel
+// ranks are neighbours in a node. GridPoint is plain data: sharding and planning work for rank 511 of 512 without MPI.
 
 #include <array>
 #include <memory>
@@ -37,7 +37,7 @@ class ProcessGrid {
   Communicator& along(Axis axis) const { return *along_[static_cast<std::size_t>(axis)]; }
   Communicator& replicas() const { return *replicas_; }  // {dp, cp}: hold the same weights, saw different tokens
   Communicator& model() const { return *model_; }        // {pp, tp}: together hold the model once
-  Communicator& ends() const { return *ends_; }          // first and last stage (tied embeddings); self on stages between
+  Communicator& ends() const { return *ends_; }  // first and last stage (tied embeddings); self on stages between
 
   // Bytes sent by this rank since construction, by communicator (planned grids only).
   struct Traffic {
