@@ -1,6 +1,6 @@
 #pragma once
-// What one deck key may hold. A section describes itself once, `v.field(name, value, doc, limit)`, and every reader (parser,
-// checker, printer, reference) is a visitor of that list. The default is the value of a fresh struct.
+// What one deck key may hold. A section describes itself once, `v.field(name, value, doc, limit)`, and every reader
+// (parser, checker, printer, reference) is a visitor of that list. The default is the value of a fresh struct.
 
 #include <cstdint>
 #include <functional>
@@ -23,6 +23,9 @@ template <class T>
 Limit<T> at_least(T low);
 template <class T>
 Limit<T> between(T low, T high);  // inclusive
+// Sizes reach 2^31 - 1 and axes of the grid 10^6, so that the products of a deck never overflow.
+Limit<std::int64_t> size_from(std::int64_t low);
+Limit<std::int64_t> ranks_from(std::int64_t low);
 Limit<double> above(double low);
 Limit<std::string> one_of(std::initializer_list<const char*> choices);
 Limit<std::string> not_empty();
