@@ -47,8 +47,9 @@ struct NormalFill {
 
 struct AdamWTensors {
   Tensor param;   // compute; written
-  Tensor master;  // f32 or f64, the same memory as param when the dtypes agree; u16: low half of an f32 whose high half is
-                  // param as bf16 bits, read as one integer: master_bits = param_bits * 65536 + master (mod 2^32)
+  Tensor master;  // f32 or f64, the same memory as param when the dtypes agree; u16: what param (bf16) lacks of an f32, as a
+                  // signed 16-bit number: master_bits = param_bits * 65536 + int16(master) (mod 2^32). param is then the
+                  // master rounded to nearest, ties away from zero: param_bits = (master_bits + 32768) / 65536
   Tensor m, v;    // f64, f32 or bf16
   Tensor grad;    // acc or compute
 };
@@ -62,7 +63,9 @@ struct AdamWStep {
   double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   std::int64_t t = 1;  // update number, from 1
   double grad_scale = 1, clip = 0;
-  RandomKey rounding;            // stochastic rounding of bf16 m, v (and of param when master is absent)
+  // Stochastic rounding of bf16 m, v (and of param when master is absent): element i adds the low half of word 0, 1 (2) of
+  // random_words(rounding, first_index + i) to the f32 bits and keeps the high half; infinities and NaN are left alone.
+  RandomKey rounding;
   std::int64_t first_index = 0;  // global index of element 0, for the key
 };
 
@@ -82,6 +85,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string describe() const = 0;  // for the start-up table: device, libraries, attention in use
+  virtual std::size_t workspace_bytes() const = 0;  // what the backend holds for itself; stops growing after one step
 
   // --- memory; allocate is for start-up only
   virtual std::byte* allocate(std::size_t bytes) = 0;
@@ -186,10 +190,14 @@ class Backend {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 std::unique_ptr<Backend> make_cpu_backend(int n_threads);
+
+struct CudaOptions {
+  bool deterministic = false;  // every op gives the same bits in every run
+  bool allow_tf32 = false;     // f32 matrix products may round their operands to TF32
+};
 // Throws Error when the build has no CUDA, the driver is missing or no device is free for this node-local rank.
-// deterministic: every op gives the same bits in every run.
-std::unique_ptr<Backend> make_cuda_backend(int local_rank, bool deterministic);
-bool cuda_available();  // built with CUDA and at least one visible device
+std::unique_ptr<Backend> make_cuda_backend(int local_rank, const CudaOptions& options);
+int cuda_device_count();  // visible devices; 0 in a build without CUDA
 std::unique_ptr<Backend> make_plan_backend(DeviceKind as_if);
 
 }  // namespace trireme
