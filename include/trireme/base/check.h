@@ -28,6 +28,11 @@ struct Error : std::runtime_error {
   Exit code;
 };
 
+// The same error on every rank: nobody needs to be aborted, rank 0 prints it and all end together.
+struct SharedError : Error {
+  using Error::Error;
+};
+
 // A broken invariant is our bug. Always on, therefore never inside a hot loop.
 void require(bool holds, const char* what, Where where = Where::here());
 void require(bool holds, const std::string& what, Where where = Where::here());

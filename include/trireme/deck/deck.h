@@ -192,7 +192,7 @@ struct DataDeck {
   std::vector<std::string> paths, validation_paths;
   double validation_fraction = 0.05;
   std::int64_t eod = -1;
-  bool mask_eod = false;
+  bool mask_eod = false, accept_change = false;
   template <class V>
   void describe(V& v) {
     v.field("source", source,
@@ -210,6 +210,8 @@ struct DataDeck {
     v.field("eod", eod, "id of the end-of-document token; -1: the byte tokenizer's 256, none for token files",
             at_least<std::int64_t>(-1));
     v.field("mask_eod", mask_eod, "no loss where the input token is the end-of-document token", any<bool>());
+    v.field("accept_change", accept_change,
+            "resume although the data are not those the checkpoint was trained on; the position is kept", any<bool>());
   }
 };
 

@@ -87,6 +87,8 @@ class Backend {
   virtual std::string describe() const = 0;  // for the start-up table: device, libraries, attention in use
   virtual std::size_t workspace_bytes() const = 0;  // what the backend holds for itself; stops growing after one step
 
+  virtual std::size_t memory_bytes() const { return 0; }  // free memory of the device; 0: not known
+
   // --- memory; allocate is for start-up only
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void release(std::byte* memory) noexcept = 0;

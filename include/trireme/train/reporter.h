@@ -1,0 +1,47 @@
+#pragma once
+// What a run says: one readable line and one JSON object per logged step, validation losses and events, a live line on a
+// terminal. Rank 0 only; the other ranks hold a reporter that is silent.
+
+#include <chrono>
+#include <string>
+
+#include "trireme/deck/deck.h"
+#include "trireme/train/memory_plan.h"
+
+namespace trireme {
+
+struct StepReport {
+  std::int64_t step = 0, tokens_in_step = 0, tokens = 0;  // tokens: since the start of the run, all resumes included
+  double loss = 0, grad_norm = 0, lr = 0, loss_scale = 1;
+  std::int64_t sequences = 0, epoch = 0;
+};
+
+class Reporter {
+ public:
+  enum class Voice : std::uint8_t { silent, speaking };
+  // peak_flops: of one rank's device, 0 when unknown. memory: planned bytes of this rank. first_step: metrics of later steps
+  // are cut off, they belong to a future that a resume undoes.
+  Reporter(const Deck& deck, Voice voice, const ModelFlops& flops, double peak_flops, int n_ranks, double memory);
+  void begin(std::int64_t first_step);
+  void step(const StepReport& report);
+  void validation(std::int64_t step, double loss, double seconds);
+  void event(std::int64_t step, const std::string& kind, const std::string& text);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void write(const std::string& json);
+
+  const Deck& deck_;
+  Voice voice_;
+  ModelFlops flops_;
+  double peak_flops_, memory_;
+  int n_ranks_;
+  std::string path_;
+  Clock::time_point window_start_, last_progress_;
+  std::int64_t window_steps_ = 0, window_tokens_ = 0, first_step_ = 0;
+};
+
+// Dense bf16 peak of devices the program knows by name, in FLOP/s; 0 for others.
+double known_peak(const std::string& device);
+
+}  // namespace trireme

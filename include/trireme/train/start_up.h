@@ -1,0 +1,29 @@
+#pragma once
+// The start-up table, and the checks that belong before the first step.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/base/log.h"
+#include "trireme/comm/mpi.h"
+#include "trireme/train/memory_plan.h"
+
+namespace trireme {
+
+LogLevel log_level_from(const std::string& name);
+
+// Every decision of the run: model, grid, stages, memory, FLOPs. lines: further ones, as they are.
+std::string start_up_table(const Deck& deck, const Model& model, const RankPlan& plan, int n_ranks,
+                           const std::vector<std::string>& lines);
+
+// Throws Error(Exit::usage) naming the plan's largest items when the device has less memory than planned.
+void check_memory(const RankPlan& plan, const Backend& backend);
+
+// False for the settings of [model] that may differ between a checkpoint and the run that reads it.
+bool changes_the_model(const std::string& key);
+
+// Runs work on every rank. An Error that all ranks meet becomes one SharedError; one that only some meet is theirs to report.
+void together(const MpiSession& session, const std::function<void()>& work);
+
+}  // namespace trireme

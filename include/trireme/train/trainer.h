@@ -1,0 +1,64 @@
+#pragma once
+// The main loop: resume, steps, validation, checkpoints, stopping. It decides when; how is the business of engine, checkpoint
+// and reporter. Every decision is made from numbers that all ranks share.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trireme/base/check.h"
+#include "trireme/data/token_source.h"
+#include "trireme/train/batch_feed.h"
+#include "trireme/train/engine.h"
+#include "trireme/train/job.h"
+#include "trireme/train/memory_plan.h"
+#include "trireme/train/reporter.h"
+#include "trireme/train/state.h"
+
+namespace trireme {
+
+class Trainer {
+ public:
+  // Collective. Throws Error for everything the user can mend.
+  Trainer(const Deck& deck, const MpiSession& session);
+  ~Trainer();
+  Exit run();
+
+ private:
+  struct Outstanding {  // a step whose numbers the device has not delivered yet
+    int ticket;
+    StepReport report;
+    std::int64_t n_targets;
+  };
+
+  void open_run_folder();
+  void print_start_up_table() const;
+  void resume();
+  void load(const std::string& path, Contents contents);
+  void check_model(const Attributes& attributes, const std::string& path) const;
+  void one_step();
+  void settle();     // reads the numbers of the outstanding step and reports them
+  double validate();
+  void save();
+  bool must_stop();
+  bool rank0() const { return session_.rank() == 0; }
+  std::string checkpoint_folder() const { return deck_.run.output + "/checkpoints"; }
+
+  const Deck& deck_;
+  const MpiSession& session_;
+  double start_;
+  Model model_;
+  Job job_;
+  RankPlan plan_;
+  TokenSplit data_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<BatchFeed> feed_, validation_feed_;
+  std::unique_ptr<Reporter> reporter_;
+  LossScaler scaler_;
+  Progress progress_;
+  std::optional<Outstanding> outstanding_;
+  std::int64_t saved_step_ = -1, skipped_ = 0;
+  double longest_step_ = 0, longest_save_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,149 @@
+// The command line: trireme train | plan | verify | deck. Everything else is in the library.
+#include <boost/program_options.hpp>
+#include <cstdio>
+#include <iostream>
+
+#include "trireme/base/check.h"
+#include "trireme/base/log.h"
+#include "trireme/base/version.h"
+#include "trireme/comm/mpi.h"
+#include "trireme/deck/read.h"
+#include "trireme/train/commands.h"
+#include "trireme/train/trainer.h"
+
+namespace po = boost::program_options;
+using namespace trireme;
+
+namespace {
+
+constexpr const char* k_usage =
+    "Trireme trains GPT-style models on any grid of MPI ranks.\n\n"
+    "  trireme train  DECK [section.key=value ...]    under mpirun or srun: one rank per GPU, or CPU ranks\n"
+    "  trireme plan   DECK --ranks N [section.key=value ...]    memory, FLOPs and traffic per stage, without MPI\n"
+    "  trireme verify DECK [--steps K] [section.key=value ...]  this grid against one rank; exit 1 above the bound\n"
+    "  trireme deck   [DECK] [section.key=value ...]  the resolved deck; without DECK every key with its meaning\n\n"
+    "Exit codes: 0 finished, 1 verify failed, 2 deck or usage, 3 data or checkpoint, 4 a rank failed, 5 numbers not\n"
+    "finite, 75 stopped early after saving: start it again.\n";
+
+struct Arguments {
+  std::string command, deck;
+  std::vector<std::string> overrides;
+  int ranks = 0, steps = 5;
+};
+
+Arguments parse_arguments(int argc, char** argv) {
+  po::options_description visible("Options");
+  visible.add_options()("help,h", "print this text")("version", "print the version");
+  visible.add_options()("ranks", po::value<int>(), "plan: number of ranks")("steps", po::value<int>(), "verify: steps to compare");
+  po::options_description all;
+  all.add(visible).add_options()("words", po::value<std::vector<std::string>>(), "");
+  po::positional_options_description positional;
+  positional.add("words", -1);
+  po::variables_map values;
+  try {
+    po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(), values);
+  } catch (const po::error& error) {
+    throw SharedError(Exit::usage, std::string(error.what()) + "; trireme --help shows the commands");
+  }
+  Arguments arguments;
+  std::vector<std::string> words;
+  if (values.count("words") > 0) words = values["words"].as<std::vector<std::string>>();
+  if (values.count("help") > 0 || (words.empty() && values.count("version") == 0)) {
+    arguments.command = "help";
+    std::ostringstream options;
+    options << visible;
+    arguments.deck = k_usage + ("\n" + options.str());
+    return arguments;
+  }
+  if (values.count("version") > 0) {
+    arguments.command = "version";
+    return arguments;
+  }
+  arguments.command = words[0];
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const bool override_like = words[i].find('=') != std::string::npos;
+    if (override_like || !arguments.deck.empty()) arguments.overrides.push_back(words[i]);
+    else arguments.deck = words[i];
+  }
+  if (values.count("ranks") > 0) arguments.ranks = values["ranks"].as<int>();
+  if (values.count("steps") > 0) arguments.steps = values["steps"].as<int>();
+  return arguments;
+}
+
+int run_deck(const Arguments& arguments) {
+  if (arguments.deck.empty() && arguments.overrides.empty()) {
+    std::cout << print_reference();
+    return 0;
+  }
+  const std::vector<DeckSource> sources = arguments.deck.empty() ? std::vector<DeckSource>{} : read_deck_files(arguments.deck);
+  std::cout << print_deck(parse_deck(sources, arguments.overrides, 0));
+  return 0;
+}
+
+int run_plan(const Arguments& arguments) {
+  if (arguments.deck.empty() || arguments.ranks < 1) {
+    throw SharedError(Exit::usage, "trireme plan needs a deck and --ranks N with N at least 1");
+  }
+  const Deck deck = parse_deck(read_deck_files(arguments.deck), arguments.overrides, arguments.ranks);
+  std::cout << plan_text(deck, arguments.ranks);
+  return 0;
+}
+
+// Rank 0 reads the files; all ranks parse the same text and so find the same errors.
+Deck shared_deck(const Arguments& arguments, const MpiSession& session) {
+  if (arguments.deck.empty()) throw SharedError(Exit::usage, "trireme " + arguments.command + " needs a deck: trireme train DECK");
+  std::string packed, problem;
+  if (session.rank() == 0) {
+    try {
+      packed = pack(read_deck_files(arguments.deck));
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  problem = session.broadcast(problem);
+  if (!problem.empty()) throw SharedError(Exit::usage, problem);
+  packed = session.broadcast(packed);
+  try {
+    return parse_deck(unpack(packed), arguments.overrides, session.size());
+  } catch (const Error& error) {
+    throw SharedError(error.code, error.what());
+  }
+}
+
+int run_parallel(const Arguments& arguments) {
+  const MpiSession session;
+  try {
+    const Deck deck = shared_deck(arguments, session);
+    if (arguments.command == "verify") return static_cast<int>(verify(deck, session, arguments.steps));
+    return static_cast<int>(Trainer(deck, session).run());
+  } catch (const SharedError& error) {
+    session.end_together(static_cast<int>(error.code), error.what());
+  } catch (const Error& error) {
+    session.abort(static_cast<int>(error.code), error.what());
+  } catch (const std::exception& error) {
+    session.abort(static_cast<int>(Exit::rank), error.what());
+  }
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.command == "help") return std::cout << arguments.deck, 0;
+  if (arguments.command == "version") return std::cout << "trireme " << version() << " (" << git_revision() << ")\n", 0;
+  if (arguments.command == "deck") return run_deck(arguments);
+  if (arguments.command == "plan") return run_plan(arguments);
+  if (arguments.command == "train" || arguments.command == "verify") return run_parallel(arguments);
+  throw Error(Exit::usage, "there is no command \"" + arguments.command + "\": train, plan, verify or deck");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(parse_arguments(argc, argv));
+  } catch (const Error& error) {
+    std::fprintf(stderr, "trireme: %s\n", error.what());
+    return static_cast<int>(error.code);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "trireme: %s\n", error.what());
+    return static_cast<int>(Exit::failed);
+  }
+}

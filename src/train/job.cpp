@@ -1,0 +1,77 @@
+#include "trireme/train/job.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "trireme/base/check.h"
+#include "trireme/base/log.h"
+#include "trireme/comm/nccl.h"
+
+namespace trireme {
+
+std::array<int, k_n_axes> grid_size(const ParallelDeck& parallel, int n_ranks) {
+  const int pp = static_cast<int>(parallel.pipeline), cp = static_cast<int>(parallel.context);
+  const int tp = static_cast<int>(parallel.tensor);
+  const int dp = parallel.data > 0 ? static_cast<int>(parallel.data) : static_cast<int>(div_exact(n_ranks, pp * cp * tp));
+  require(pp * dp * cp * tp == n_ranks, "the deck was checked against the number of ranks");
+  return {pp, dp, cp, tp};
+}
+
+int threads_per_rank(const DeviceDeck& device, int local_size) {
+  if (device.threads > 0) return static_cast<int>(device.threads);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
+  return std::max(1, CPU_COUNT(&cores) / std::max(1, local_size));
+}
+
+namespace {
+
+DeviceKind choose_device(const Deck& deck, std::string* why) {
+  if (deck.device.kind == "cpu") {
+    *why = "as the deck says";
+    return DeviceKind::cpu;
+  }
+  const bool present = cuda_device_count() > 0;
+  if (deck.device.kind == "cuda" || (present && deck.precision.compute != "fp64")) {
+    *why = deck.device.kind == "cuda" ? "as the deck says" : "a GPU is visible";
+    return DeviceKind::cuda;
+  }
+  *why = present ? "fp64 is a CPU precision" : "this build or this node has no GPU";
+  return DeviceKind::cpu;
+}
+
+// NCCL needs a GPU of its own for every rank of the node.
+bool choose_nccl(const Deck& deck, const MpiSession& session, DeviceKind kind) {
+  if (kind == DeviceKind::cpu || deck.device.comm == "mpi") return false;
+  if (deck.device.comm == "nccl") return true;
+  return !session.any(session.local_size() > cuda_device_count());
+}
+
+}  // namespace
+
+Job make_job(const Deck& deck, const MpiSession& session) {
+  Job job;
+  std::string why;
+  job.kind = choose_device(deck, &why);
+  const int threads = threads_per_rank(deck.device, session.local_size());
+  job.host = make_cpu_backend(threads);
+  CudaOptions options;
+  options.deterministic = deck.device.deterministic;
+  options.allow_tf32 = deck.precision.allow_tf32;
+  job.backend = job.kind == DeviceKind::cpu ? make_cpu_backend(threads) : make_cuda_backend(session.local_rank(), options);
+  job.control = session.world(*job.host, Memory::host);
+  job.decisions.push_back("device      " + job.backend->describe() + ": " + why);
+
+  const bool nccl = choose_nccl(deck, session, job.kind);
+  std::unique_ptr<Communicator> world =
+      session.world(*job.backend, job.kind == DeviceKind::cpu ? Memory::host : Memory::staged);
+  if (nccl) world = make_nccl_communicator(std::move(world), *job.backend);
+  const char* carrier = nccl ? "NCCL" : job.kind == DeviceKind::cpu ? "MPI" : "MPI, staged through pinned host memory";
+  job.decisions.push_back(std::string("messages    ") + (session.size() == 1 ? "none: one rank" : carrier));
+  job.grid = std::make_unique<ProcessGrid>(std::move(world), grid_size(deck.parallel, session.size()));
+  return job;
+}
+
+}  // namespace trireme

@@ -1,0 +1,47 @@
+#include "trireme/train/memory_plan.h"
+
+#include "trireme/train/batch_feed.h"
+
+namespace trireme {
+
+std::size_t RankPlan::total() const {
+  std::size_t bytes = 0;
+  for (const auto& [purpose, size] : memory) bytes += size;
+  return bytes;
+}
+
+RankPlan plan_rank(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind) {
+  const std::unique_ptr<Backend> backend = make_plan_backend(kind);
+  const ProcessGrid grid = ProcessGrid::planned(here);
+  Engine engine(deck, model, grid, *backend, {}, Wires::planned);
+  const BatchFeed feed(deck, here, nullptr, nullptr);
+  const HostBatch batch = feed.read(0, deck.batch.global);
+  engine.initialise();
+  const ProcessGrid::Traffic before = grid.traffic();
+  backend->counters() = {};
+  engine.train(batch, {});
+  RankPlan plan;
+  plan.flops = backend->counters();
+  plan.traffic = grid.traffic();
+  for (std::size_t i = 0; i < plan.traffic.along.size(); ++i) plan.traffic.along[i] -= before.along[i];
+  plan.pipeline_bytes = engine.pipeline_bytes();
+  engine.evaluate(batch);
+  plan.here = here;
+  plan.sizes = engine.peaks();
+  plan.memory = engine.memory();
+  plan.n_params = engine.params().n_local();
+  for (int chunk = 0; chunk < engine.partition().n_chunks; ++chunk) {
+    plan.layers.push_back(engine.partition().layers(here.at(Axis::pp), chunk));
+    plan.slots.push_back(engine.pipeline().n_slots(chunk));
+  }
+  return plan;
+}
+
+ModelFlops flops_per_token(const Model& model) {
+  const ModelDeck& deck = model.deck();
+  const double n = static_cast<double>(model.n_flop_params());
+  const double pairs = static_cast<double>(deck.layers * deck.heads * deck.head_dim * deck.sequence);
+  return {6 * n + 6 * pairs, 6 * n + 12 * pairs};
+}
+
+}  // namespace trireme

@@ -1,0 +1,133 @@
+#include "trireme/train/reporter.h"
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "trireme/base/check.h"
+#include "trireme/base/log.h"
+
+namespace trireme {
+
+namespace {
+
+// JSON has no NaN and no infinity.
+std::string number(double x) { return std::isfinite(x) ? format("%.17g", x) : "null"; }
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return out + "\"";
+}
+
+std::int64_t step_of(const std::string& line) {
+  const std::size_t at = line.find("\"step\":");
+  return at == std::string::npos ? -1 : std::atoll(line.c_str() + at + 7);
+}
+
+// Keeps the lines of steps up to `last`, by way of a temporary file.
+void keep_until(const std::string& path, std::int64_t last) {
+  std::ifstream in(path);
+  if (!in) return;
+  std::ofstream out(path + ".part");
+  for (std::string line; std::getline(in, line);) {
+    if (step_of(line) <= last) out << line << '\n';
+  }
+  out.close();
+  if (!out || std::rename((path + ".part").c_str(), path.c_str()) != 0) {
+    throw Error(Exit::data, "cannot rewrite " + path + ": check the free space and permissions of the run folder");
+  }
+}
+
+double seconds_between(std::chrono::steady_clock::time_point a, std::chrono::steady_clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+
+}  // namespace
+
+double known_peak(const std::string& device) {
+  for (const char* name : {"H100", "H200", "GH200"}) {
+    if (device.find(name) != std::string::npos) return 989.4e12;
+  }
+  if (device.find("A100") != std::string::npos) return 312e12;
+  if (device.find("B200") != std::string::npos) return 2250e12;
+  return 0;
+}
+
+Reporter::Reporter(const Deck& deck, Voice voice, const ModelFlops& flops, double peak_flops, int n_ranks, double memory)
+    : deck_(deck),
+      voice_(voice),
+      flops_(flops),
+      peak_flops_(peak_flops),
+      memory_(memory),
+      n_ranks_(n_ranks),
+      path_(deck.run.output + "/metrics.jsonl") {}
+
+void Reporter::begin(std::int64_t first_step) {
+  if (voice_ == Voice::speaking) keep_until(path_, first_step);
+  first_step_ = first_step;
+  window_start_ = last_progress_ = Clock::now();
+}
+
+void Reporter::write(const std::string& json) {
+  std::ofstream out(path_, std::ios::app);
+  out << json << '\n';
+  out.flush();
+  if (!out) throw Error(Exit::data, "cannot write " + path_ + ": check the free space and permissions of the run folder");
+}
+
+void Reporter::step(const StepReport& r) {
+  if (voice_ == Voice::silent) return;
+  ++window_steps_;
+  window_tokens_ += r.tokens_in_step;
+  const bool last = r.step == deck_.run.steps, due = r.step % deck_.log.every == 0 || r.step == 1 || last;
+  const auto now = Clock::now();
+  const double window = std::max(1e-9, seconds_between(window_start_, now));
+  const double per_step = window / static_cast<double>(window_steps_), rate = static_cast<double>(window_tokens_) / window;
+  const double eta = per_step * static_cast<double>(deck_.run.steps - r.step);
+  if (!due && seconds_between(last_progress_, now) > 0.2) {
+    const double done = static_cast<double>(r.step) / static_cast<double>(deck_.run.steps);
+    const auto filled = static_cast<std::size_t>(done * 30);
+    const std::string bar = std::string(filled, '#') + std::string(30 - filled, '.');
+    log().progress(format("[%s] step %lld/%lld  loss %.4f  ETA %s", bar.c_str(), static_cast<long long>(r.step),
+                          static_cast<long long>(deck_.run.steps), r.loss, time_text(eta).c_str()));
+    last_progress_ = now;
+  }
+  if (!due) return;
+  const double causal = rate * flops_.causal / n_ranks_, full = rate * flops_.full / n_ranks_;
+  const double mfu = peak_flops_ > 0 ? causal / peak_flops_ : std::nan("");
+  std::string line = format("step %*lld/%lld  loss %.5f  grad %.4f  lr %.3e  %s tok/s  %.3f TFLOP/s (full %.3f)  %.3f s",
+                            static_cast<int>(std::to_string(deck_.run.steps).size()), static_cast<long long>(r.step),
+                            static_cast<long long>(deck_.run.steps), r.loss, r.grad_norm, r.lr, count_text(rate).c_str(),
+                            causal / 1e12, full / 1e12, per_step);
+  if (deck_.precision.compute == "fp16") line += format("  scale %g", r.loss_scale);
+  if (peak_flops_ > 0) line += format("  mfu %.1f%%", 100 * mfu);
+  log().info(line + "  ETA " + time_text(eta));
+  write(format("{\"step\":%lld,\"tokens\":%lld,\"sequences\":%lld,\"epoch\":%lld", static_cast<long long>(r.step),
+               static_cast<long long>(r.tokens), static_cast<long long>(r.sequences), static_cast<long long>(r.epoch)) +
+        ",\"loss\":" + number(r.loss) + ",\"grad_norm\":" + number(r.grad_norm) + ",\"lr\":" + number(r.lr) +
+        ",\"loss_scale\":" + number(r.loss_scale) + ",\"tokens_per_s\":" + number(rate) +
+        ",\"tflops_causal\":" + number(causal / 1e12) + ",\"tflops_full\":" + number(full / 1e12) + ",\"mfu\":" + number(mfu) +
+        ",\"memory_gib\":" + number(memory_ / 1073741824.0) + ",\"step_s\":" + number(per_step) + "}");
+  window_start_ = last_progress_ = Clock::now();
+  window_steps_ = window_tokens_ = 0;
+}
+
+void Reporter::validation(std::int64_t step, double loss, double seconds) {
+  if (voice_ == Voice::silent) return;
+  log().info(format("step %lld  validation loss %.5f  (perplexity %.3f, %.2f s)", static_cast<long long>(step), loss,
+                    std::exp(loss), seconds));
+  write(format("{\"step\":%lld,\"validation_loss\":", static_cast<long long>(step)) + number(loss) + "}");
+  window_start_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+void Reporter::event(std::int64_t step, const std::string& kind, const std::string& text) {
+  if (voice_ == Voice::silent) return;
+  log().info(text);
+  write(format("{\"step\":%lld,\"event\":", static_cast<long long>(step)) + quoted(kind) + ",\"text\":" + quoted(text) + "}");
+}
+
+}  // namespace trireme

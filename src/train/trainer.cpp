@@ -1,0 +1,240 @@
+#include "trireme/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "trireme/base/check.h"
+#include "trireme/base/log.h"
+#include "trireme/base/version.h"
+#include "trireme/deck/read.h"
+#include "trireme/train/lr.h"
+#include "trireme/train/start_up.h"
+#include "trireme/train/stop.h"
+
+namespace trireme {
+
+Trainer::Trainer(const Deck& deck, const MpiSession& session)
+    : deck_(deck), session_(session), start_(wall_seconds()), model_(deck.model), job_(make_job(deck, session)), scaler_(deck.precision) {
+  open_run_folder();
+  watch_signals();
+  const GridPoint& here = job_.grid->here();
+  together(session, [&] {
+    data_ = open_tokens(deck.data, deck.model.vocab, deck.model.sequence, static_cast<std::uint64_t>(deck.run.seed));
+  });
+  plan_ = plan_rank(deck, model_, here, job_.kind);
+  check_memory(plan_, *job_.backend);
+  feed_ = std::make_unique<BatchFeed>(deck, here, data_.training.get(), job_.control.get());
+  if (data_.validation) {
+    validation_feed_ = std::make_unique<BatchFeed>(deck, here, data_.validation.get(), job_.control.get());
+  }
+  const double peak = deck.device.peak_tflops > 0 ? deck.device.peak_tflops * 1e12 : known_peak(job_.backend->describe());
+  reporter_ = std::make_unique<Reporter>(deck, rank0() ? Reporter::Voice::speaking : Reporter::Voice::silent,
+                                         flops_per_token(model_), peak, session.size(), static_cast<double>(plan_.total()));
+  print_start_up_table();
+  engine_ = std::make_unique<Engine>(deck, model_, *job_.grid, *job_.backend, plan_.sizes, Wires::real);
+  engine_->initialise();
+  resume();
+}
+
+Trainer::~Trainer() = default;
+
+// Rank 0 makes the folder; a failure is everyone's.
+void Trainer::open_run_folder() {
+  std::string problem;
+  if (rank0()) {
+    try {
+      std::filesystem::create_directories(checkpoint_folder());
+      log().open(true, log_level_from(deck_.log.level), deck_.log.file.empty() ? "" : deck_.run.output + "/" + deck_.log.file);
+      std::ofstream out(deck_.run.output + "/deck.toml");
+      out << print_deck(deck_);
+      out.close();
+      if (!out) problem = "cannot write " + deck_.run.output + "/deck.toml: check run.output, its permissions and free space";
+    } catch (const std::exception& e) {
+      problem = "cannot use the run folder run.output = " + deck_.run.output + ": " + e.what();
+    }
+  } else {
+    log().open(false, LogLevel::error, "");
+  }
+  problem = session_.broadcast(problem);
+  if (!problem.empty()) throw SharedError(Exit::data, problem);
+}
+
+void Trainer::print_start_up_table() const {
+  std::vector<std::string> lines = job_.decisions;
+  lines.push_back("data        training: " + data_.training->describe());
+  lines.push_back("            validation: " + (data_.validation ? data_.validation->describe() : std::string("none")));
+  log().info(start_up_table(deck_, model_, plan_, session_.size(), lines));
+}
+
+// --- resuming
+
+void Trainer::resume() {
+  if (deck_.run.resume == "never") return;
+  std::string path = deck_.run.resume;
+  if (path == "auto") {
+    std::vector<std::string> complaints;
+    if (rank0()) path = find_latest(checkpoint_folder(), &complaints).value_or("");
+    for (const std::string& complaint : complaints) log().warn("passed over: " + complaint);
+    path = session_.broadcast(rank0() ? path : "");
+    if (path.empty()) return;
+  }
+  load(path, deck_.run.weights_only && deck_.run.resume != "auto" ? Contents::weights : Contents::all);
+}
+
+void Trainer::load(const std::string& path, Contents contents) {
+  const double start = wall_seconds();
+  Attributes attributes;
+  together(session_, [&] { attributes = read_attributes(path); });
+  check_model(attributes, path);
+  const auto data = attributes.find("data");
+  const bool same = data == attributes.end() || data->second == data_.training->fingerprint();
+  if (contents == Contents::all && !same && !deck_.data.accept_change) {
+    throw SharedError(Exit::data, path + " was trained on other data (fingerprint " + data->second + ", now " +
+                                      data_.training->fingerprint() + "): restore data.paths, or set data.accept_change = true "
+                                      "to go on at the same position, or run.weights_only = true to start anew from its weights");
+  }
+  together(session_, [&] { load_checkpoint(path, everything(*engine_, contents), *job_.control, *job_.backend); });
+  if (contents == Contents::weights) {
+    engine_->optimizer().masters_from_weights();
+    log().info("weights from " + path);
+    return;
+  }
+  progress_ = progress_from(attributes, path);
+  scaler_.restore(progress_.scaler);
+  saved_step_ = progress_.step;
+  log().info(format("resumed from %s: step %lld, %s tokens, written on %s (%.2f s)", path.c_str(),
+                    static_cast<long long>(progress_.step), count_text(static_cast<double>(progress_.tokens)).c_str(),
+                    attributes.count("grid") ? attributes.at("grid").c_str() : "an unknown grid", wall_seconds() - start));
+}
+
+void Trainer::check_model(const Attributes& attributes, const std::string& path) const {
+  const auto text = attributes.find("deck");
+  if (text == attributes.end()) return;
+  const Deck there = parse_deck({{path + " (deck)", text->second}}, {}, 0);
+  const std::vector<std::string> sections = {"model"};
+  std::string fatal;
+  for (const std::string& difference : differences(deck_, there, sections)) {
+    const std::string key = difference.substr(0, difference.find(':'));
+    if (changes_the_model(key)) fatal += "\n  " + difference;
+    else log().warn("resuming with another setting: " + difference);
+  }
+  if (!fatal.empty()) throw SharedError(Exit::data, path + " holds another model (here: this deck, there: the checkpoint):" + fatal);
+}
+
+// --- the loop
+
+Exit Trainer::run() {
+  reporter_->begin(progress_.step);
+  const std::int64_t last = deck_.run.steps;
+  if (progress_.step >= last) log().info(format("nothing to do: run.steps = %lld are done", static_cast<long long>(last)));
+  bool stopping = false;
+  while (progress_.step < last && !stopping) {
+    const double begin = wall_seconds();
+    one_step();
+    const std::int64_t step = progress_.step;
+    const bool evaluates = deck_.eval.every > 0 && validation_feed_ && (step % deck_.eval.every == 0 || step == last);
+    const bool saves = deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0;
+    if (step == 1) log().debug(format("first step done %.2f s after the deck was read", wall_seconds() - start_));
+    longest_step_ = std::max(longest_step_, wall_seconds() - begin);
+    if (evaluates || saves) settle();
+    if (evaluates) validate();
+    if (saves) save();
+    stopping = must_stop();
+  }
+  settle();
+  const bool early = progress_.step < last;
+  if ((early || deck_.checkpoint.at_end) && progress_.step > saved_step_) save();
+  if (!early) reporter_->event(progress_.step, "finished", "finished: " + deck_.run.output);
+  if (early) reporter_->event(progress_.step, "stopped", "stopped early after saving; run the same command to go on");
+  return early ? Exit::requeue : Exit::finished;
+}
+
+void Trainer::one_step() {
+  const std::int64_t sequences = global_batch(deck_.batch, deck_.model.sequence, progress_.samples);
+  const HostBatch batch = feed_->read(progress_.samples, sequences);
+  const std::int64_t step = progress_.step + 1;
+  UpdateSettings settings;
+  settings.lr = learning_rate(deck_.lr, step);
+  settings.loss_scale = scaler_.scale();
+  settings.update = progress_.updates + 1;
+  settings.step = static_cast<std::uint32_t>(step);
+  const int ticket = engine_->train(batch, settings);
+  settle();
+  progress_.step = step;
+  progress_.updates += 1;
+  progress_.samples += sequences;
+  progress_.tokens += sequences * deck_.model.sequence;
+  StepReport report{step, sequences * deck_.model.sequence, progress_.tokens, 0, 0, settings.lr, settings.loss_scale, sequences,
+                    feed_->epoch_of(progress_.samples - 1)};
+  outstanding_ = Outstanding{ticket, report, batch.n_targets};
+  // fp16: the next loss scale depends on this step, and a step that overflowed is no update. A CPU has nothing to hide.
+  if (deck_.precision.compute == "fp16" || job_.kind == DeviceKind::cpu) settle();
+}
+
+void Trainer::settle() {
+  if (!outstanding_) return;
+  StepReport report = outstanding_->report;
+  const StepNumbers numbers = engine_->numbers(outstanding_->ticket, report.loss_scale);
+  report.loss = numbers.loss_sum / static_cast<double>(std::max<std::int64_t>(1, outstanding_->n_targets));
+  report.grad_norm = numbers.grad_norm;
+  outstanding_.reset();
+  const bool overflow = !std::isfinite(numbers.grad_norm);
+  const bool fp16 = deck_.precision.compute == "fp16";
+  scaler_.update(overflow);
+  progress_.scaler = scaler_.state();
+  if (overflow && fp16) {
+    progress_.updates -= 1;
+    log().debug(format("step %lld overflowed at loss scale %g and was skipped", static_cast<long long>(report.step), report.loss_scale));
+  }
+  reporter_->step(report);
+  if (std::isfinite(report.loss) && (!overflow || fp16)) return;
+  throw SharedError(Exit::numerics,
+                    format("step %lld: loss %g, gradient norm %g: not finite. The weights are those of step %lld; lower lr.max, "
+                           "lengthen lr.warmup, or look at samples %lld to %lld",
+                           static_cast<long long>(report.step), report.loss, report.grad_norm, static_cast<long long>(report.step - 1),
+                           static_cast<long long>(progress_.samples - report.sequences), static_cast<long long>(progress_.samples - 1)));
+}
+
+double Trainer::validate() {
+  const double start = wall_seconds();
+  double loss = 0, targets = 0;
+  for (std::int64_t i = 0; i < deck_.eval.batches; ++i) {
+    const HostBatch batch = validation_feed_->read(i * deck_.batch.global, deck_.batch.global);
+    loss += engine_->numbers(engine_->evaluate(batch), 1).loss_sum;
+    targets += static_cast<double>(batch.n_targets);
+  }
+  loss /= std::max(1.0, targets);
+  reporter_->validation(progress_.step, loss, wall_seconds() - start);
+  return loss;
+}
+
+void Trainer::save() {
+  const double start = wall_seconds();
+  job_.backend->synchronize();
+  Attributes attributes = to_attributes(progress_);
+  attributes["deck"] = print_deck(deck_);
+  attributes["seed"] = std::to_string(deck_.run.seed);
+  attributes["grid"] = to_string(job_.grid->here());
+  attributes["data"] = data_.training->fingerprint();
+  attributes["git_revision"] = git_revision();
+  const std::string name = checkpoint_name(progress_.step), path = checkpoint_folder() + "/" + name;
+  together(session_, [&] { save_checkpoint(path, everything(*engine_, Contents::all), attributes, *job_.control, *job_.backend); });
+  if (rank0()) set_latest(checkpoint_folder(), name);
+  if (rank0()) retire_old(checkpoint_folder(), deck_.checkpoint.keep);
+  saved_step_ = progress_.step;
+  longest_save_ = std::max(longest_save_, wall_seconds() - start);
+  reporter_->event(progress_.step, "saved", format("saved %s (%.2f s)", path.c_str(), wall_seconds() - start));
+}
+
+// Rank 0's clock decides for all; a signal counts whichever rank it reached.
+bool Trainer::must_stop() {
+  bool mine = received_signal() != 0;
+  if (rank0() && deck_.run.max_minutes > 0) {
+    mine = mine || wall_seconds() - start_ + 2 * longest_step_ + 1.5 * longest_save_ > deck_.run.max_minutes * 60;
+  }
+  return session_.any(mine);
+}
+
+}  // namespace trireme
