@@ -14,6 +14,10 @@ add_test(NAME mpi.comm.endings
                  $<TARGET_FILE:mpi_comm_endings> ${mpi_run} ${MPIEXEC_NUMPROC_FLAG})
 set_tests_properties(mpi.comm.endings PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
 
-if(TARGET unit_comm AND NOT TRIREME_WITH_CUDA)
-  target_sources(unit_comm PRIVATE unit/comm/no_nccl/no_nccl.cpp)
+if(TARGET unit_comm)
+  target_include_directories(unit_comm PRIVATE ${PROJECT_SOURCE_DIR}/src)  # the staging of MPI has no public header
+  target_link_libraries(unit_comm PRIVATE MPI::MPI_CXX)
+  if(NOT TRIREME_WITH_CUDA)
+    target_sources(unit_comm PRIVATE unit/comm/no_nccl/no_nccl.cpp)
+  endif()
 endif()

@@ -80,7 +80,9 @@ int rank_of(const GridPoint& point) {
 std::string to_string(const GridPoint& point) {
   std::string text;
   for (const Axis axis : k_axes) {
-    text += (text.empty() ? "" : " ") + std::string(name_of(axis)) + std::to_string(point.n(axis));
+    if (!text.empty()) text += ' ';
+    text += name_of(axis);
+    text += std::to_string(point.n(axis));
   }
   return text;
 }

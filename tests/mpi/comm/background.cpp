@@ -1,5 +1,7 @@
 // Communication beside the computation: every operation on the lane, in flight together, waited for in any order.
 
+#include <stdexcept>
+
 #include "catch.h"
 #include "job.h"
 
@@ -136,6 +138,40 @@ TEST_CASE("blocking operations between start and wait do not meet the background
 
     CHECK(in.get() == numbers(left_of(ranks), 64));
     CHECK(blocking_in.get() == listed(64, [&](std::int64_t i) { return 50 + number(left_of(ranks), i); }));
+  }
+}
+
+TEST_CASE("a blocking recv does not take a message that was sent in the background before") {
+  for (const World& world : job().worlds) {
+    Communicator& ranks = *world.ranks;
+    Field first(DType::f64, 8), second(DType::f64, 8);
+    Ticket ticket;
+    if (ranks.rank() == 0 && ranks.size() > 1) {
+      set_numbers(first, 1);
+      set_numbers(second, 2);
+      ticket = ranks.background([&](Communicator& lane) { lane.send(first.tensor(), 1); });
+      ranks.send(second.tensor(), 1);
+    }
+    if (ranks.rank() == 1) {
+      ranks.recv(second.tensor(), 0);
+      ticket = ranks.background([&](Communicator& lane) { lane.recv(first.tensor(), 0); });
+    }
+    ticket.wait();
+
+    if (ranks.rank() == 1) CHECK(first.get() == numbers(1, 8));
+    if (ranks.rank() == 1) CHECK(second.get() == numbers(2, 8));
+  }
+}
+
+TEST_CASE("a short message in the background is an error when it is waited for") {
+  auto ranks = job().world().split(0, job().world().rank());
+  Field x(DType::f32, 8);
+  if (ranks->size() > 1 && ranks->rank() == 0) {
+    ranks->background([&](Communicator& lane) { lane.send(x.part(0, 5), 1); }).wait();
+  }
+  if (ranks->size() > 1 && ranks->rank() == 1) {
+    Ticket ticket = ranks->background([&](Communicator& lane) { lane.recv(x.tensor(), 0); });
+    CHECK_THROWS_AS(ticket.wait(), std::logic_error);
   }
 }
 
