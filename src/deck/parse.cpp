@@ -10,6 +10,7 @@
 #include "toml_text.h"
 #include "trireme/base/check.h"
 #include "trireme/deck/read.h"
+#include "utf8.h"
 
 namespace trireme {
 
@@ -158,7 +159,7 @@ void Loader::add_override(const std::string& text) {
   const std::string section = key.substr(0, dot), name = key.substr(dot + 1);
   const Field* field = find(section, name);
   std::optional<TomlValue> value = parse_toml_value(word);
-  if (!value && !is_utf8(word)) return report(k_command_line, key + ": the value is not UTF-8 text");
+  if (first_not_utf8(text)) return report(k_command_line, key + ": not UTF-8 text");
   const bool quoted = value && std::holds_alternative<std::string>(value->value);
   if (!value || (field != nullptr && holds_string(*field) && !quoted)) value = TomlValue{word};
   add({k_command_line, ""}, section, name, *value);

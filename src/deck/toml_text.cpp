@@ -9,6 +9,7 @@
 #include <toml++/toml.h>
 
 #include "print.h"
+#include "utf8.h"
 
 namespace trireme {
 
@@ -18,7 +19,7 @@ TomlValue convert(const toml::node& node) {
   if (const auto* value = node.as_boolean()) return {value->get()};
   if (const auto* value = node.as_integer()) return {value->get()};
   if (const auto* value = node.as_floating_point()) return {value->get()};
-  if (const auto* value = node.as_string()) return {value->get()};
+  if (const auto* value = node.as_string()) return {unshield(value->get())};
   if (node.is_table()) return {TomlOther{"a table"}};
   const auto* list = node.as_array();
   if (list == nullptr) return {TomlOther{"a date or time"}};
@@ -36,7 +37,8 @@ TomlSection convert_section(const std::string& name, const toml::node& node) {
   if (table == nullptr) return {name, line_of(node), false, {{name, convert(node), line_of(node)}}};
   TomlSection section{name, line_of(node), true, {}};
   for (const auto& [key, value] : *table) {
-    section.entries.push_back({std::string(key.str()), convert(value), static_cast<int>(key.source().begin.line)});
+    section.entries.push_back(
+        {unshield(std::string(key.str())), convert(value), static_cast<int>(key.source().begin.line)});
   }
   return section;
 }
@@ -44,13 +46,18 @@ TomlSection convert_section(const std::string& name, const toml::node& node) {
 }  // namespace
 
 TomlText parse_toml(const std::string& text) {
+  if (const auto at = first_not_utf8(text)) {
+    const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*at), '\n') + 1;
+    return {{}, "not UTF-8 text", static_cast<int>(line)};
+  }
   TomlText result;
+  const std::string mark = "\xEF\xBB\xBF";
   try {
-    for (const auto& [key, node] : toml::parse(std::string_view(text))) {
-      result.sections.push_back(convert_section(std::string(key.str()), node));
+    for (const auto& [key, node] : toml::parse(shield(text.starts_with(mark) ? text.substr(mark.size()) : text))) {
+      result.sections.push_back(convert_section(unshield(std::string(key.str())), node));
     }
   } catch (const toml::parse_error& error) {
-    return {{}, std::string(error.description()), static_cast<int>(error.source().begin.line)};
+    return {{}, unshield(std::string(error.description())), static_cast<int>(error.source().begin.line)};
   }
   // The library sorts by name; messages read better in the order of the file.
   const auto by_line = [](const auto& a, const auto& b) { return a.line < b.line; };

@@ -47,6 +47,5 @@ struct TomlText {
 
 TomlText parse_toml(const std::string& text);
 std::optional<TomlValue> parse_toml_value(const std::string& text);  // nothing when it is not one TOML value
-bool is_utf8(const std::string& text);
 
 }  // namespace trireme

@@ -45,7 +45,7 @@ TEST_CASE("bad overrides say what was typed and the form") {
   CHECK(contains(message(k_mock, {"batch.global=eight"}),
                  "command line: batch.global: expected an integer, found the string"));
   CHECK(contains(message(k_mock, {"run.steps="}), "expected an integer, found the string \"\""));
-  CHECK(contains(message(k_mock, {"run.name=\xff"}), "command line: run.name: the value is not UTF-8 text"));
+  CHECK(contains(message(k_mock, {"run.name=\xff"}), "command line: run.name: not UTF-8 text"));
   CHECK(contains(message(k_mock, {"=3"}), "expected section.key=value"));
 }
 

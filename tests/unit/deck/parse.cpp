@@ -88,7 +88,7 @@ TEST_CASE("TOML's own errors carry file and line") {
   CHECK(contains(message("[run]\nsteps = = 3\n"), "test.toml:2: "));
   CHECK(contains(message("[run]\nsteps = 3\nsteps = 4\n"), "test.toml:3: "));
   CHECK(contains(message("[run]\n[run]\n"), "test.toml:2: "));
-  CHECK(contains(message("[run]\nname = \"\xff\"\n"), "test.toml:2: "));
+  CHECK(message("[run]\nname = \"\xff\"\n") == "test.toml:2: not UTF-8 text");
 }
 
 TEST_CASE("a byte order mark and CRLF line ends change nothing") {
@@ -113,4 +113,22 @@ TEST_CASE("the nearest key is looked for in the section, then by name in the oth
   CHECK(contains(hint("qqqqqq", "x"), "unknown section; the sections are run, model, "));
   CHECK(contains(message("steps = 3\n" + k_mock), "test.toml:1: steps: unknown key; did you mean run.steps?"));
   CHECK(contains(message(k_mock + "[model]\nnorm = \"rmsnorm\"\n"), "did you mean \"rms\"?"));
+}
+
+TEST_CASE("characters beyond ASCII are kept in strings and comments and refused elsewhere") {
+  const Deck deck = parse(k_mock + "# äöü ∂ 🚣\n[run]\nname = \"äöü ∂ 🚣\"\n");
+
+  CHECK(deck.run.name == "äöü ∂ 🚣");
+  CHECK(parse(print_deck(deck)).run.name == deck.run.name);
+  CHECK(contains(message(k_mock + "[run]\nsteps = ü5\n"), "test.toml:4: "));
+  CHECK(contains(message(k_mock + "[run]\nsteps = 5\u00A06\n"), "test.toml:4: "));
+  CHECK(contains(message(k_mock + "[run]\n\"stëps\" = 5\n"),
+                 "test.toml:4: run.stëps: unknown key"));
+}
+
+TEST_CASE("overlong, cut and surrogate encodings are not UTF-8") {
+  for (const std::string bytes :
+       {"\xC0\xAF", "\xE0\x80\xAF", "\xF0\x80\x80\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE2\x82", "\x80"}) {
+    CHECK(message("# a comment " + bytes + "\n" + k_mock) == "test.toml:1: not UTF-8 text");
+  }
 }
