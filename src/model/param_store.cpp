@@ -43,6 +43,7 @@ std::vector<ParamId> completion_order(const ParamTable& table) {
 void append(Bucket& bucket, ParamId id, const Box& box, bool joined) {
   std::int64_t offset = bucket.size;
   if (!joined) offset = round_up(offset, k_start);
+  if (offset > bucket.size) bucket.gaps.push_back({bucket.size, offset});
   bucket.parts.push_back({id, box, offset});
   bucket.size = offset + box.count();
 }
@@ -76,7 +77,9 @@ ParamStore::ParamStore(const ParamTable& table, const GridPoint& here, const Par
   }
   const std::int64_t multiple = k_start * here.n(Axis::dp) * here.n(Axis::cp);
   for (Bucket& bucket : buckets_) {
-    bucket.size = round_up(bucket.size, multiple);
+    const std::int64_t used = bucket.size;
+    bucket.size = round_up(used, multiple);
+    if (bucket.size > used) bucket.gaps.push_back({used, bucket.size});
     bucket.value = persistent.take(options.compute, {bucket.size});
   }
   for (Bucket& bucket : buckets_) {

@@ -11,11 +11,16 @@ Range owned_range(const Bucket& bucket, const Communicator& replicas, Zero zero)
 GradientReducer::GradientReducer(ParamStore& params, const ProcessGrid& grid, Backend& backend, Zero zero)
     : params_(params), grid_(grid), backend_(backend), zero_(zero) {}
 
+// A scattered sum leaves anything it likes outside the range this replica owns.
 void GradientReducer::begin_step() {
   started_.assign(params_.buckets().size(), false);
   tickets_.clear();
-  for (Bucket& bucket : params_.buckets()) {
-    if (bucket.accumulates) backend_.fill(bucket.grad, 0);
+  for (const Bucket& bucket : params_.buckets()) {
+    if (bucket.accumulates) {
+      backend_.fill(bucket.grad, 0);
+      continue;
+    }
+    for (const Range& gap : bucket.gaps) backend_.fill(bucket.grad.slice_rows(gap.first, gap.count()), 0);
   }
 }
 

@@ -31,6 +31,7 @@ struct Bucket {
   bool counts = true;      // false: a copy of what another rank of {pp, tp} counts and writes
   bool accumulates = false;  // gradients are always added to (embedding, head): must be zero when a step starts
   std::vector<BucketPart> parts;
+  std::vector<Range> gaps;  // elements of no parameter: their gradients must be zero, reductions may scribble on them
   std::int64_t size = 0;   // elements, padded to a multiple of the replicas
   Tensor value, grad;      // [size]
 };

@@ -18,7 +18,7 @@ class GradientReducer {
  public:
   GradientReducer(ParamStore& params, const ProcessGrid& grid, Backend& backend, Zero zero);
 
-  void begin_step();  // zeroes the gradients that are only ever added to
+  void begin_step();  // zeroes the gradients that are only ever added to, and the gaps between the others
   // Backward of the last micro-batch has passed this layer of this chunk: buckets that are complete start to travel.
   void passed(int chunk, int layer);
   void finish();      // starts what is left and waits for all
