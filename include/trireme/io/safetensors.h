@@ -28,7 +28,7 @@ class SafetensorsFile {
 
   const std::map<std::string, SafeTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  const SafeTensor& at(const std::string& name) const;  // throws Error naming the nearest present name
+  const SafeTensor& at(const std::string& name) const;        // throws Error naming the nearest present name
   std::vector<double> values(const std::string& name) const;  // any float or integer type, as double
 
  private:

@@ -1,0 +1,38 @@
+#include "checkpoint_file.h"
+
+#include <algorithm>
+
+#include "trireme/base/log.h"
+
+namespace trireme {
+
+std::string checksum_text(std::uint64_t sum) {
+  return format("%016llx", static_cast<unsigned long long>(sum));
+}
+
+Round ArrayPlan::round(std::int64_t i) const {
+  return i < static_cast<std::int64_t>(rounds.size()) ? rounds[static_cast<std::size_t>(i)] : Round{};
+}
+
+ArrayPlan plan_array(const Stored& array, DType file_dtype, std::int64_t round_bytes) {
+  const std::int64_t limit = std::max<std::int64_t>(1, round_bytes / static_cast<std::int64_t>(size_of(file_dtype)));
+  return {plan_rounds(array, limit), 0};
+}
+
+void agree_on_rounds(std::vector<ArrayPlan>& plans, const Ranks& ranks) {
+  std::vector<std::int64_t> meetings;
+  for (const ArrayPlan& plan : plans) meetings.push_back(static_cast<std::int64_t>(plan.rounds.size()));
+  ranks.max(meetings);
+  for (std::size_t i = 0; i < plans.size(); ++i) plans[i].n_meetings = meetings[i];
+}
+
+std::vector<std::uint64_t> counts_of(const std::vector<ArrayPlan>& plans) {
+  std::vector<std::uint64_t> counts;
+  for (const ArrayPlan& plan : plans) {
+    counts.push_back(0);
+    for (const Round& round : plan.rounds) counts.back() += static_cast<std::uint64_t>(round.count);
+  }
+  return counts;
+}
+
+}  // namespace trireme
