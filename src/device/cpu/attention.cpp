@@ -11,6 +11,7 @@
 #include "../plan/flops.h"
 #include "cpu_backend.h"
 #include "parallel.h"
+#include "reduce.h"
 #include "vector_math.h"
 
 namespace trireme::cpu {
@@ -44,19 +45,11 @@ struct RunningSoftmax {
 // running maximum; returns the factor of what was accumulated before.
 template <class R>
 R exponentiate_row(R* s, std::int64_t first, std::int64_t last, std::int64_t n, R scale, R& max, double& sum) {
-  R largest = max;
-#pragma omp simd reduction(max : largest)
-  for (std::int64_t j = first; j < last; ++j) {
-    const R scaled = scale * s[j];
-    largest = largest < scaled ? scaled : largest;
-  }
+  const R largest = std::max(max, scale * lane_max(s + first, last - first));
   const R factor = largest == max ? R(1) : std::exp(max - largest);
-  R row_sum = 0;
-#pragma omp simd reduction(+ : row_sum)
-  for (std::int64_t j = first; j < last; ++j) {
-    s[j] = vexp(scale * s[j] - largest);
-    row_sum += s[j];
-  }
+#pragma omp simd
+  for (std::int64_t j = first; j < last; ++j) s[j] = vexp(scale * s[j] - largest);
+  const R row_sum = lane_sum<R>(last - first, [from = s + first](std::int64_t j) { return from[j]; });
   std::fill(s, s + first, R(0));
   std::fill(s + last, s + n, R(0));
   sum = sum * static_cast<double>(factor) + static_cast<double>(row_sum);

@@ -8,6 +8,7 @@
 #include "attention.h"
 #include "cpu_backend.h"
 #include "parallel.h"
+#include "reduce.h"
 #include "vector_math.h"
 
 namespace trireme::cpu {
@@ -42,10 +43,7 @@ template <class R>
 R row_delta(const R* dout, const Tensor& out, std::int64_t row, std::int64_t column, std::int64_t D) {
   R buffer[k_block];
   const R* o = read(out, row, column, D, buffer);
-  R sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t d = 0; d < D; ++d) sum += dout[d] * o[d];
-  return sum;
+  return lane_sum<R>(D, [dout, o](std::int64_t d) { return dout[d] * o[d]; });
 }
 
 // p: scores in, probabilities out; zero outside the columns [first, last) of n.

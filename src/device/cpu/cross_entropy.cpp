@@ -5,6 +5,7 @@
 
 #include "cpu_backend.h"
 #include "parallel.h"
+#include "reduce.h"
 #include "storage.h"
 #include "vector_math.h"
 
@@ -12,21 +13,10 @@ namespace trireme::cpu {
 
 namespace {
 
-template <class R>
-R max_run(const R* x, std::int64_t n) {
-  R largest = -std::numeric_limits<R>::infinity();
-#pragma omp simd reduction(max : largest)
-  for (std::int64_t i = 0; i < n; ++i) largest = largest < x[i] ? x[i] : largest;
-  return largest;
-}
-
 // The sum stays short enough for R: callers add the pieces in double.
 template <class R>
 R sum_exp_run(const R* x, R shift, std::int64_t n) {
-  R sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) sum += vexp(x[i] - shift);
-  return sum;
+  return lane_sum<R>(n, [x, shift](std::int64_t i) { return vexp(x[i] - shift); });
 }
 
 // The target's local column, or -1 when it is masked or another rank's.
@@ -42,7 +32,7 @@ void stats_row(const Tensor& max_T, const Tensor& sum_T, const Tensor& picked_T,
   R buffer[k_block];
   R largest = -std::numeric_limits<R>::infinity();
   for_pieces(n_valid, k_block, [&](std::int64_t c, std::int64_t n) {
-    largest = std::max(largest, max_run(read(logits_TV, t, c, n, buffer), n));
+    largest = std::max(largest, lane_max(read(logits_TV, t, c, n, buffer), n));
   });
   double sum = 0;
   for_pieces(n_valid, k_block, [&](std::int64_t c, std::int64_t n) {

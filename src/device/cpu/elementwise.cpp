@@ -32,9 +32,9 @@ Tensor addressed(const Tensor& t, bool contiguous) {
 
 template <class F>
 void for_pairs(int threads, const Tensor& a, const Tensor& b, const char* op, const F& f) {
-  require(a.count() == b.count(), [&] {
-    return std::string(op) + ": the shapes differ: " + to_string(a.shape) + " and " + to_string(b.shape);
-  }());
+  if (a.count() != b.count()) {
+    require(false, std::string(op) + ": the shapes differ: " + to_string(a.shape) + " and " + to_string(b.shape));
+  }
   const bool contiguous = a.contiguous() && b.contiguous();
   require(contiguous || (a.rows() == b.rows()), "pitched tensors must have the same rows");
   for_elements(threads, a, contiguous,
@@ -43,7 +43,7 @@ void for_pairs(int threads, const Tensor& a, const Tensor& b, const char* op, co
 }
 
 template <class T>
-void fill_run(const Tensor& t, std::int64_t row, std::int64_t column, std::int64_t n, T value) {
+void fill_values(const Tensor& t, std::int64_t row, std::int64_t column, std::int64_t n, T value) {
   T* to = address<T>(t, row, column);
   std::fill(to, to + n, value);
 }
@@ -51,15 +51,15 @@ void fill_run(const Tensor& t, std::int64_t row, std::int64_t column, std::int64
 void fill_run(const Tensor& t, std::int64_t row, std::int64_t column, std::int64_t n, double value) {
   switch (t.dtype) {
     case DType::i64:
-      return fill_run(t, row, column, n, static_cast<std::int64_t>(value));
+      return fill_values(t, row, column, n, static_cast<std::int64_t>(value));
     case DType::i32:
-      return fill_run(t, row, column, n, static_cast<std::int32_t>(value));
+      return fill_values(t, row, column, n, static_cast<std::int32_t>(value));
     case DType::u16:
-      return fill_run(t, row, column, n, static_cast<std::uint16_t>(value));
+      return fill_values(t, row, column, n, static_cast<std::uint16_t>(value));
     case DType::u8:
-      return fill_run(t, row, column, n, static_cast<std::uint8_t>(value));
+      return fill_values(t, row, column, n, static_cast<std::uint8_t>(value));
     default:
-      with_type(t.dtype, [&]<class T>(T) { fill_run(t, row, column, n, narrow<T>(value)); });
+      with_type(t.dtype, [&]<class T>(T) { fill_values(t, row, column, n, narrow<T>(value)); });
   }
 }
 

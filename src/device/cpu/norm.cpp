@@ -4,6 +4,7 @@
 
 #include "cpu_backend.h"
 #include "parallel.h"
+#include "reduce.h"
 #include "storage.h"
 
 namespace trireme::cpu {
@@ -16,22 +17,16 @@ struct RowStatistics {
 
 template <class R>
 double sum_run(const R* x, std::int64_t n) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
-  return sum;
+  return lane_sum<double>(n, [x](std::int64_t i) { return static_cast<double>(x[i]); });
 }
 
 // sum of (x - centre)^2
 template <class R>
 double square_run(const R* x, double centre, std::int64_t n) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) {
+  return lane_sum<double>(n, [x, centre](std::int64_t i) {
     const double d = static_cast<double>(x[i]) - centre;
-    sum += d * d;
-  }
-  return sum;
+    return d * d;
+  });
 }
 
 template <class R>
@@ -70,15 +65,9 @@ struct RowSums {
 
 template <class R>
 void add_row_sums(RowSums& sums, const R* dy, const R* x, const R* gain, R mean, R rstd, std::int64_t n) {
-  double g_sum = 0, g_xhat = 0;
-#pragma omp simd reduction(+ : g_sum, g_xhat)
-  for (std::int64_t i = 0; i < n; ++i) {
-    const R g = dy[i] * gain[i], xhat = (x[i] - mean) * rstd;
-    g_sum += static_cast<double>(g);
-    g_xhat += static_cast<double>(g * xhat);
-  }
-  sums.g += g_sum;
-  sums.g_xhat += g_xhat;
+  sums.g += lane_sum<double>(n, [=](std::int64_t i) { return static_cast<double>(dy[i] * gain[i]); });
+  sums.g_xhat += lane_sum<double>(
+      n, [=](std::int64_t i) { return static_cast<double>(dy[i] * gain[i] * ((x[i] - mean) * rstd)); });
 }
 
 // dx = rstd (g - mean(g) - xhat mean(g xhat)); rms without mean(g). Added to `old` where that is not null.

@@ -4,6 +4,7 @@
 
 #include "cpu_backend.h"
 #include "parallel.h"
+#include "reduce.h"
 #include "storage.h"
 #include "trireme/base/philox.h"
 
@@ -136,19 +137,16 @@ void adamw_run(const AdamWTensors& a, const AdamWStep& step, const Update<R>& up
 
 void CpuBackend::sum(Tensor out_1, Tensor x) {
   reduce(workspace_, n_threads_, out_1, x, [](const auto* values, std::int64_t n) {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(values[i]);
-    return sum;
+    return lane_sum<double>(n, [values](std::int64_t i) { return static_cast<double>(values[i]); });
   });
 }
 
 void CpuBackend::sum_of_squares(Tensor out_1, Tensor x) {
   reduce(workspace_, n_threads_, out_1, x, [](const auto* values, std::int64_t n) {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-    return sum;
+    return lane_sum<double>(n, [values](std::int64_t i) {
+      const double x = static_cast<double>(values[i]);
+      return x * x;
+    });
   });
 }
 
