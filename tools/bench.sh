@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# bench.sh TRIREME DECK...   Runs each deck on one rank and prints the program's own last line about it.
+# Decks for GPUs are skipped on a machine without one.
+set -euo pipefail
+trireme=${1:?usage: bench.sh TRIREME DECK...}
+shift
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+has_gpu() { command -v nvidia-smi > /dev/null && nvidia-smi -L > /dev/null 2>&1; }
+
+failed=0
+for deck in "$@"; do
+  name=$(basename "$deck" .toml)
+  if grep -q '^kind = "cuda"' "$deck" && ! has_gpu; then
+    printf '%-24s skipped: no GPU\n' "$name"
+  elif mpirun -n 1 --bind-to none "$trireme" train "$deck" run.output="$scratch/$name" > "$scratch/$name.log" 2>&1; then
+    printf '%-24s %s\n' "$name" "$(tail -n 1 "$scratch/$name.log")"
+  else
+    printf '%-24s failed\n' "$name"
+    tail -n 5 "$scratch/$name.log"
+    failed=1
+  fi
+done
+exit $failed

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# demo.sh TRIREME   Trains a small model on real English text on four ranks, stops half way, and goes on with the same four
+# ranks arranged differently. Everything lands in runs/demo. Run from the source folder.
+set -euo pipefail
+trireme=${1:?usage: demo.sh TRIREME}
+run=runs/demo text=runs/demo/text/english.txt
+steps=$(sed -n 's/^steps = //p' inputs/demo.toml)
+
+# The Jargon File, 1.7 MB of prose in the public domain, as Debian ships it.
+fetch_text() {
+  local package=jargon-text folder
+  folder=$(mktemp -d)
+  chmod 755 "$folder"
+  (
+    cd "$folder"
+    apt-get -qq download $package 2> /dev/null || { apt-get -qq update && apt-get -qq download $package; }
+    dpkg -x $package*.deb .
+  )
+  mkdir -p "$(dirname $text)"
+  gzip -dc "$folder"/usr/share/doc/jargon-text/jargon.txt.gz > $text
+  rm -rf "$folder"
+}
+
+if [[ ! -s $text ]]; then
+  if ! command -v apt-get > /dev/null || ! fetch_text; then
+    echo "demo: cannot fetch the text from a Debian archive; put one or more megabytes of English prose into $text"
+    exit 1
+  fi
+fi
+find $run -mindepth 1 -maxdepth 1 ! -name text -exec rm -rf {} +
+
+ranks() { mpirun -n 4 --oversubscribe --bind-to none "$trireme" train inputs/demo.toml run.output=$run "$@"; }
+start=$SECONDS
+echo "demo: steps 1 to $((steps / 2)) on tensor 2 * pipeline 2"
+ranks parallel.tensor=2 parallel.pipeline=2 run.steps=$((steps / 2))
+echo
+echo "demo: the rest, from the same checkpoint, on data 2 * tensor 2"
+ranks parallel.tensor=2 parallel.data=2 run.resume=auto
+echo
+python3 tools/demo_report.py $run $text
+echo "trained in $((SECONDS - start)) s"
