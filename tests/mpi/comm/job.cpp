@@ -70,7 +70,7 @@ void Field::set(const std::function<double(std::int64_t)>& value) {
   for (std::int64_t i = 0; i < tensor_.count(); ++i) {
     store_as(tensor_.dtype, host.data() + static_cast<std::size_t>(i) * size, value(i));
   }
-  job().backend->to_device(tensor_, host.data());
+  if (!host.empty()) job().backend->to_device(tensor_, host.data());
 }
 
 std::vector<double> Field::get() const {
@@ -80,7 +80,7 @@ std::vector<double> Field::get() const {
 std::vector<double> values_of(const Tensor& x) {
   const std::size_t size = size_of(x.dtype);
   std::vector<std::byte> host(x.bytes());
-  job().backend->to_host(host.data(), x);
+  if (!host.empty()) job().backend->to_host(host.data(), x);
   return listed(x.count(),
                 [&](std::int64_t i) { return load_as(x.dtype, host.data() + static_cast<std::size_t>(i) * size); });
 }
