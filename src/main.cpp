@@ -34,7 +34,8 @@ struct Arguments {
 Arguments parse_arguments(int argc, char** argv) {
   po::options_description visible("Options");
   visible.add_options()("help,h", "print this text")("version", "print the version");
-  visible.add_options()("ranks", po::value<int>(), "plan: number of ranks")("steps", po::value<int>(), "verify: steps to compare");
+  visible.add_options()("ranks", po::value<int>(), "plan: number of ranks")("steps", po::value<int>(),
+                                                                            "verify: steps to compare");
   po::options_description all;
   all.add(visible).add_options()("words", po::value<std::vector<std::string>>(), "");
   po::positional_options_description positional;
@@ -62,8 +63,10 @@ Arguments parse_arguments(int argc, char** argv) {
   arguments.command = words[0];
   for (std::size_t i = 1; i < words.size(); ++i) {
     const bool override_like = words[i].find('=') != std::string::npos;
-    if (override_like || !arguments.deck.empty()) arguments.overrides.push_back(words[i]);
-    else arguments.deck = words[i];
+    if (override_like || !arguments.deck.empty())
+      arguments.overrides.push_back(words[i]);
+    else
+      arguments.deck = words[i];
   }
   if (values.count("ranks") > 0) arguments.ranks = values["ranks"].as<int>();
   if (values.count("steps") > 0) arguments.steps = values["steps"].as<int>();
@@ -75,7 +78,8 @@ int run_deck(const Arguments& arguments) {
     std::cout << print_reference();
     return 0;
   }
-  const std::vector<DeckSource> sources = arguments.deck.empty() ? std::vector<DeckSource>{} : read_deck_files(arguments.deck);
+  const std::vector<DeckSource> sources =
+      arguments.deck.empty() ? std::vector<DeckSource>{} : read_deck_files(arguments.deck);
   std::cout << print_deck(parse_deck(sources, arguments.overrides, 0));
   return 0;
 }
@@ -91,7 +95,8 @@ int run_plan(const Arguments& arguments) {
 
 // Rank 0 reads the files; all ranks parse the same text and so find the same errors.
 Deck shared_deck(const Arguments& arguments, const MpiSession& session) {
-  if (arguments.deck.empty()) throw SharedError(Exit::usage, "trireme " + arguments.command + " needs a deck: trireme train DECK");
+  if (arguments.deck.empty())
+    throw SharedError(Exit::usage, "trireme " + arguments.command + " needs a deck: trireme train DECK");
   std::string packed, problem;
   if (session.rank() == 0) {
     try {

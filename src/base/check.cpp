@@ -14,7 +14,9 @@ void require(bool holds, const char* what, Where where) {
   if (!holds) throw std::logic_error("internal error: " + std::string(what) + " at " + at(where));
 }
 
-void require(bool holds, const std::string& what, Where where) { require(holds, what.c_str(), where); }
+void require(bool holds, const std::string& what, Where where) {
+  require(holds, what.c_str(), where);
+}
 
 std::int64_t div_exact(std::int64_t a, std::int64_t b, Where where) {
   if (b == 0 || a % b != 0) {

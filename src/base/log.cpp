@@ -14,13 +14,14 @@ namespace trireme {
 
 namespace {
 
-// mpirun gives its ranks a pseudo-terminal whatever its own output is: only when the parent also writes to a terminal does
-// a person look at this one.
+// mpirun gives its ranks a pseudo-terminal whatever its own output is: only when the parent also writes to a terminal
+// does a person look at this one.
 bool seen_by_a_person() {
   if (isatty(STDOUT_FILENO) == 0) return false;
   char target[64] = {};
   const std::string link = "/proc/" + std::to_string(getppid()) + "/fd/1";
-  return readlink(link.c_str(), target, sizeof(target) - 1) > 0 && std::string(target).starts_with("/dev/") && std::string(target) != "/dev/null";
+  return readlink(link.c_str(), target, sizeof(target) - 1) > 0 && std::string(target).starts_with("/dev/") &&
+         std::string(target) != "/dev/null";
 }
 
 }  // namespace
@@ -32,7 +33,8 @@ void Log::open(bool speaks, LogLevel level, const std::string& file) {
   terminal_ = seen_by_a_person();
   if (!speaks || file.empty()) return;
   file_ = std::fopen(file.c_str(), "a");
-  if (file_ == nullptr) throw Error(Exit::data, "cannot write the log file " + file + ": check run.output and its permissions");
+  if (file_ == nullptr)
+    throw Error(Exit::data, "cannot write the log file " + file + ": check run.output and its permissions");
 }
 
 void Log::close() {

@@ -29,7 +29,9 @@ std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
-Range cut(std::int64_t n, std::int64_t parts, std::int64_t i) { return {n * i / parts, n * (i + 1) / parts}; }
+Range cut(std::int64_t n, std::int64_t parts, std::int64_t i) {
+  return {n * i / parts, n * (i + 1) / parts};
+}
 
 namespace {
 

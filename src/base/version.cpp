@@ -2,7 +2,9 @@
 
 namespace trireme {
 
-std::string version() { return TRIREME_VERSION; }
+std::string version() {
+  return TRIREME_VERSION;
+}
 
 std::string git_revision() {
   const std::string revision = TRIREME_REVISION;

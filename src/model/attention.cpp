@@ -46,7 +46,9 @@ AttentionShape Attention::shape_of(const RingCall& call, std::int64_t n_sequence
 namespace {
 
 // Rows row, row+1, .. of every sequence: the view starts there, the strides of the shape do the rest.
-Tensor from_row(Tensor x, std::int64_t row) { return row == 0 ? x : x.slice_rows(row, x.rows() - row); }
+Tensor from_row(Tensor x, std::int64_t row) {
+  return row == 0 ? x : x.slice_rows(row, x.rows() - row);
+}
 
 struct Columns {
   Tensor q, k, v;
@@ -107,8 +109,8 @@ void Attention::backward(Context& c, Tensor dqkv, Tensor dout, Tensor qkv, std::
   const auto [dq, dk, dv] = split(dqkv, heads);
   if (ring.size() == 1) {
     const RingCall whole{0, local, 0, local, 0, 0};
-    c.be.attention_backward(dq, dk, dv, dout, saved.out, saved.lse, q, k, v, Tensor{}, shape_of(whole, n_sequences, local),
-                            Into::replace);
+    c.be.attention_backward(dq, dk, dv, dout, saved.out, saved.lse, q, k, v, Tensor{},
+                            shape_of(whole, n_sequences, local), Into::replace);
     return;
   }
 
@@ -126,9 +128,10 @@ void Attention::backward(Context& c, Tensor dqkv, Tensor dout, Tensor qkv, std::
     c.be.fill(part, 0);
     for (const RingCall& call : ring_calls(ring.size(), ring.rank(), source, local, window)) {
       c.be.attention_backward(from_row(dq_sum, call.q_row), from_row(part.slice_columns(0, kv_columns), call.k_row),
-                              from_row(part.slice_columns(kv_columns, kv_columns), call.k_row), from_row(dout, call.q_row),
-                              from_row(saved.out, call.q_row), saved.lse.slice_columns(call.q_row, call.q_rows),
-                              from_row(q, call.q_row), from_row(kv.slice_columns(0, kv_columns), call.k_row),
+                              from_row(part.slice_columns(kv_columns, kv_columns), call.k_row),
+                              from_row(dout, call.q_row), from_row(saved.out, call.q_row),
+                              saved.lse.slice_columns(call.q_row, call.q_rows), from_row(q, call.q_row),
+                              from_row(kv.slice_columns(0, kv_columns), call.k_row),
                               from_row(kv.slice_columns(kv_columns, kv_columns), call.k_row), Tensor{},
                               shape_of(call, n_sequences, local), Into::add);
     }

@@ -14,7 +14,8 @@ void norm_forward(Context& c, const NormParams& n, Tensor y, Tensor mean, Tensor
   c.be.norm(y, mean, rstd, x, c.params.at(n.gain).value, bias, n.kind, n.eps);
 }
 
-void norm_backward(Context& c, const NormParams& n, Tensor dx, Tensor dy, Tensor x, Tensor mean, Tensor rstd, Into into) {
+void norm_backward(Context& c, const NormParams& n, Tensor dx, Tensor dy, Tensor x, Tensor mean, Tensor rstd,
+                   Into into) {
   const Tensor dbias = n.bias < 0 ? Tensor{} : c.params.at(n.bias).grad;
   const Param& gain = c.params.at(n.gain);
   c.be.norm_backward(dx, gain.grad, dbias, dy, x, mean, rstd, gain.value, n.kind, into);
@@ -79,15 +80,18 @@ void Block::project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s)
     s.k_rstd = keep.take(c.acc(), {T, h.kv});
     c.be.copy(s.qk_raw, s.qkv.slice_columns(0, h.query_columns() + h.kv_columns()));
     c.be.head_norm(q, s.q_rstd, s.qk_raw.slice_columns(0, h.query_columns()), c.params.at(q_gain_).value, eps_);
-    c.be.head_norm(k, s.k_rstd, s.qk_raw.slice_columns(h.query_columns(), h.kv_columns()), c.params.at(k_gain_).value, eps_);
+    c.be.head_norm(k, s.k_rstd, s.qk_raw.slice_columns(h.query_columns(), h.kv_columns()), c.params.at(k_gain_).value,
+                   eps_);
   }
   // q and k are neighbours: one call turns both.
-  if (rope_) c.be.rope(s.qkv.slice_columns(0, h.query_columns() + h.kv_columns()), mb.position_T, c.rope_table, h.size, false);
+  if (rope_)
+    c.be.rope(s.qkv.slice_columns(0, h.query_columns() + h.kv_columns()), mb.position_T, c.rope_table, h.size, false);
 }
 
 // h2 = norm2(r); u = h2 Wu^T + bu; g = act(u); y = r + drop(g Wd^T + bd)
 void Block::forward_mlp(Context& c, const MicroBatch& mb, Tensor y, Arena& keep, Saved& s, Recompute mode) const {
-  const std::int64_t T = mb.position_T.rows(), Ts = s.r.rows(), C = s.r.columns(), F = c.params.at(down_).value.columns();
+  const std::int64_t T = mb.position_T.rows(), Ts = s.r.rows(), C = s.r.columns(),
+                     F = c.params.at(down_).value.columns();
   Arena& light = mode >= Recompute::light ? c.scratch : keep;
   if (norm2_.kind == NormKind::layer) s.mean2 = keep.take(c.acc(), {Ts});
   s.rstd2 = keep.take(c.acc(), {Ts});
@@ -203,12 +207,12 @@ void Block::backward_qkv(Context& c, const MicroBatch& mb, Tensor dqkv, Saved& s
     const Tensor dy = c.scratch.take(c.compute, s.qk_raw.shape);
     c.be.copy(dy, dqkv.slice_columns(0, qk_columns));
     c.be.head_norm_backward(dqkv.slice_columns(0, h.query_columns()), c.params.at(q_gain_).grad,
-                            dy.slice_columns(0, h.query_columns()), s.qk_raw.slice_columns(0, h.query_columns()), s.q_rstd,
-                            c.params.at(q_gain_).value, c.into);
+                            dy.slice_columns(0, h.query_columns()), s.qk_raw.slice_columns(0, h.query_columns()),
+                            s.q_rstd, c.params.at(q_gain_).value, c.into);
     c.be.head_norm_backward(dqkv.slice_columns(h.query_columns(), h.kv_columns()), c.params.at(k_gain_).grad,
                             dy.slice_columns(h.query_columns(), h.kv_columns()),
-                            s.qk_raw.slice_columns(h.query_columns(), h.kv_columns()), s.k_rstd, c.params.at(k_gain_).value,
-                            c.into);
+                            s.qk_raw.slice_columns(h.query_columns(), h.kv_columns()), s.k_rstd,
+                            c.params.at(k_gain_).value, c.into);
   }
   if (qkv_bias_ >= 0) c.be.sum_rows(c.params.joined_grad(qkv_bias_, 3), dqkv, c.into);
 }

@@ -68,8 +68,8 @@ struct Adder {
 
 }  // namespace
 
-NormParams add_norm_params(ParamTable& table, const ModelDeck& model, const std::string& prefix, const std::string& stack,
-                           int layer) {
+NormParams add_norm_params(ParamTable& table, const ModelDeck& model, const std::string& prefix,
+                           const std::string& stack, int layer) {
   NormParams norm;
   norm.kind = model.norm == "layer" ? NormKind::layer : NormKind::rms;
   norm.eps = model.norm_eps;
@@ -101,7 +101,8 @@ Block::Block(ParamTable& table, const ModelDeck& model, int layer)
       activation_(activation_from(model.activation)) {
   const Adder add{table, model, layer};
   const std::string prefix = "block." + std::to_string(layer);
-  const std::int64_t C = model.hidden, D = model.head_dim, F = model.ffn, group = div_exact(model.heads, model.kv_heads);
+  const std::int64_t C = model.hidden, D = model.head_dim, F = model.ffn,
+                     group = div_exact(model.heads, model.kv_heads);
   const double std = model.init_std;
   const double out_std = model.scaled_init ? std / std::sqrt(2.0 * static_cast<double>(model.layers)) : std;
   const bool all_biases = model.bias == "all", qkv_biases = all_biases || model.bias == "qkv";

@@ -5,7 +5,9 @@
 
 namespace trireme {
 
-std::int64_t padded_vocab(const ModelDeck& model) { return round_up(model.vocab, model.vocab_multiple); }
+std::int64_t padded_vocab(const ModelDeck& model) {
+  return round_up(model.vocab, model.vocab_multiple);
+}
 
 Embedding::Embedding(ParamTable& table, const ModelDeck& model) {
   ParamSpec spec;

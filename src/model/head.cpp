@@ -18,7 +18,9 @@ constexpr std::int64_t k_chunk_multiple = 256;
 }  // namespace
 
 Head::Head(ParamTable& table, const ModelDeck& model, ParamId tied)
-    : vocab_(model.vocab), z_loss_(model.z_loss), norm_(add_norm_params(table, model, "head.norm", "head.norm", k_last_layer)) {
+    : vocab_(model.vocab),
+      z_loss_(model.z_loss),
+      norm_(add_norm_params(table, model, "head.norm", "head.norm", k_last_layer)) {
   weight_ = tied;
   if (tied >= 0) return;
   ParamSpec spec;
@@ -55,12 +57,15 @@ CrossEntropy Head::cross_entropy(const Context& c) const {
   return ce;
 }
 
-// The softmax over all of the vocabulary from three numbers per token and rank: maximum, sum of exponentials, target logit.
-void Head::chunk_loss(Context& c, Tensor logits, Tensor target, const CrossEntropy& ce, bool backward, Tensor loss_1) const {
+// The softmax over all of the vocabulary from three numbers per token and rank: maximum, sum of exponentials, target
+// logit.
+void Head::chunk_loss(Context& c, Tensor logits, Tensor target, const CrossEntropy& ce, bool backward,
+                      Tensor loss_1) const {
   const ArenaScope scope(c.scratch);
   Communicator& tp = c.grid.along(Axis::tp);
   const std::int64_t t = logits.rows();
-  const Tensor max = c.scratch.take(c.acc(), {t}), sums = c.scratch.take(c.acc(), {2, t}), loss = c.scratch.take(c.acc(), {t});
+  const Tensor max = c.scratch.take(c.acc(), {t}), sums = c.scratch.take(c.acc(), {2, t}),
+               loss = c.scratch.take(c.acc(), {t});
   const Tensor sum = sums.slice_rows(0, 1).as({t}), picked = sums.slice_rows(1, 1).as({t});
   c.be.softmax_stats(max, sum, picked, logits, target, ce);
   if (tp.size() > 1) {
@@ -90,7 +95,8 @@ void Head::loss(Context& c, const MicroBatch& mb, Tensor x, Tensor loss_1) const
 }
 
 // logits = y W^T; dlogits = scale (softmax - onehot); dy = dlogits W; dW += dlogits^T y; dx = norm'(dy)
-void Head::loss_backward(Context& c, const MicroBatch& mb, Tensor dx, Tensor x, Tensor loss_1, double gradient_scale) const {
+void Head::loss_backward(Context& c, const MicroBatch& mb, Tensor dx, Tensor x, Tensor loss_1,
+                         double gradient_scale) const {
   const ArenaScope scope(c.scratch);
   const Normed n = norm(c, x);
   const Tensor y = Entered(c, n.y).wait();

@@ -37,12 +37,14 @@ std::vector<double> rope_angles(const ModelDeck& model) {
   constexpr double two_pi = 6.283185307179586;
   std::vector<double> angles;
   for (std::int64_t i = 0; i < model.head_dim / 2; ++i) {
-    const double angle = std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(model.head_dim));
+    const double angle =
+        std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(model.head_dim));
     const double slow = angle / model.rope_factor;
     if (model.rope_scaling == "none") angles.push_back(angle);
     if (model.rope_scaling == "linear") angles.push_back(slow);
     if (model.rope_scaling != "llama3") continue;
-    const double turns = static_cast<double>(model.rope_original_sequence) * angle / two_pi;  // over the original sequence
+    const double turns =
+        static_cast<double>(model.rope_original_sequence) * angle / two_pi;  // over the original sequence
     const double smooth = (turns - model.rope_low_freq) / (model.rope_high_freq - model.rope_low_freq);
     const double blend = std::min(1.0, std::max(0.0, smooth));
     angles.push_back((1 - blend) * slow + blend * angle);
@@ -76,7 +78,8 @@ Tensor Stage::forward(Context& c, const MicroBatch& mb, Tensor x_in, Slot& slot)
   }
   for (std::int64_t i = 0; i < layers_.count(); ++i) {
     const Tensor y = slot.keep.take(c.compute, x.shape);
-    model_.block(layers_.first + i).forward(c, mb, y, x, slot.keep, slot.saved[static_cast<std::size_t>(i)], recompute_);
+    model_.block(layers_.first + i)
+        .forward(c, mb, y, x, slot.keep, slot.saved[static_cast<std::size_t>(i)], recompute_);
     x = y;
   }
   slot.out = x;

@@ -27,16 +27,21 @@ Bucket kind_of(const ParamSpec& spec, int chunk, const GridPoint& here, const Pa
   return bucket;
 }
 
-auto key_of(const Bucket& b) { return std::tie(b.chunk, b.decay, b.partial, b.at_both_ends, b.counts, b.accumulates); }
+auto key_of(const Bucket& b) {
+  return std::tie(b.chunk, b.decay, b.partial, b.at_both_ends, b.counts, b.accumulates);
+}
 
 // The layer whose backward is the last to touch it. A tied embedding is done when the first layer is.
-int last_use(const ParamSpec& spec) { return spec.layer == k_both_ends ? k_first_layer : spec.layer; }
+int last_use(const ParamSpec& spec) {
+  return spec.layer == k_both_ends ? k_first_layer : spec.layer;
+}
 
 // The order in which backward finishes: head, blocks from last to first, embedding.
 std::vector<ParamId> completion_order(const ParamTable& table) {
   std::vector<ParamId> order;
   for (ParamId id = 0; id < table.size(); ++id) order.push_back(id);
-  std::stable_sort(order.begin(), order.end(), [&](ParamId a, ParamId b) { return last_use(table[a]) > last_use(table[b]); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](ParamId a, ParamId b) { return last_use(table[a]) > last_use(table[b]); });
   return order;
 }
 
@@ -61,8 +66,10 @@ ParamStore::ParamStore(const ParamTable& table, const GridPoint& here, const Par
       const ParamSpec& spec = table[id];
       if (!trireme::holds(spec, here.at(Axis::pp), chunk, partition)) continue;
       const Bucket wanted = kind_of(spec, chunk, here, partition, options);
-      auto found = std::find_if(open.begin(), open.end(), [&](std::size_t i) { return key_of(buckets_[i]) == key_of(wanted); });
-      const bool full = found != open.end() && buckets_[*found].size >= limit && last_use(spec) < buckets_[*found].lowest_layer;
+      auto found =
+          std::find_if(open.begin(), open.end(), [&](std::size_t i) { return key_of(buckets_[i]) == key_of(wanted); });
+      const bool full =
+          found != open.end() && buckets_[*found].size >= limit && last_use(spec) < buckets_[*found].lowest_layer;
       if (full) {
         open.erase(found);
         found = open.end();
@@ -109,8 +116,12 @@ Tensor ParamStore::join(ParamId first, int n, bool gradient) const {
   return all;
 }
 
-Tensor ParamStore::joined_value(ParamId first, int n) const { return join(first, n, false); }
-Tensor ParamStore::joined_grad(ParamId first, int n) const { return join(first, n, true); }
+Tensor ParamStore::joined_value(ParamId first, int n) const {
+  return join(first, n, false);
+}
+Tensor ParamStore::joined_grad(ParamId first, int n) const {
+  return join(first, n, true);
+}
 
 std::int64_t ParamStore::n_local() const {
   std::int64_t n = 0;

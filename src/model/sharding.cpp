@@ -17,7 +17,8 @@ Partition make_partition(int n_layers, int n_stages, int n_chunks, const std::ve
   const int first_longer = (n - rest) / 2;  // the ends also carry embedding and head: spare them
   for (int c = 0; c < n; ++c) {
     const bool longer = c >= first_longer && c < first_longer + rest;
-    const int count = counts.empty() ? n_layers / n + (longer ? 1 : 0) : static_cast<int>(counts[static_cast<std::size_t>(c)]);
+    const int count =
+        counts.empty() ? n_layers / n + (longer ? 1 : 0) : static_cast<int>(counts[static_cast<std::size_t>(c)]);
     partition.first.push_back(partition.first.back() + count);
   }
   require(partition.first.back() == n_layers, "the chunks hold every layer once");
@@ -38,7 +39,8 @@ Box local_box(const ParamSpec& spec, const GridPoint& point, const Partition& pa
   Box box{spec.shape, spec.shape};
   for (int i = 0; i < spec.shape.rank; ++i) box.offset[i] = 0;
   bool held = false;
-  for (int chunk = 0; chunk < partition.n_chunks; ++chunk) held = held || holds(spec, point.at(Axis::pp), chunk, partition);
+  for (int chunk = 0; chunk < partition.n_chunks; ++chunk)
+    held = held || holds(spec, point.at(Axis::pp), chunk, partition);
   if (!held) {
     box.extent[0] = 0;
     return box;

@@ -11,7 +11,9 @@ Shape with_rows(Shape shape, std::int64_t rows) {
   return shape;
 }
 
-bool scattered(const Context& c) { return c.sequence_parallel && c.grid.along(Axis::tp).size() > 1; }
+bool scattered(const Context& c) {
+  return c.sequence_parallel && c.grid.along(Axis::tp).size() > 1;
+}
 
 }  // namespace
 
@@ -50,6 +52,8 @@ void Leaving::start() {
   });
 }
 
-void Leaving::wait() { ticket_.wait(); }
+void Leaving::wait() {
+  ticket_.wait();
+}
 
 }  // namespace trireme

@@ -31,7 +31,8 @@ HostBatch BatchFeed::read(std::int64_t first, std::int64_t sequences) const {
   const std::int64_t dp = here_.n(Axis::dp), micro = deck_.batch.micro;
   HostBatch batch;
   batch.n_micro = static_cast<int>(div_exact(sequences, dp * micro));
-  for (std::int64_t b = 0; b < micro; ++b) batch.positions.insert(batch.positions.end(), positions_.begin(), positions_.end());
+  for (std::int64_t b = 0; b < micro; ++b)
+    batch.positions.insert(batch.positions.end(), positions_.begin(), positions_.end());
   for (std::int64_t m = 0; m < batch.n_micro; ++m) {
     for (std::int64_t b = 0; b < micro; ++b) {
       const std::int64_t number = (m * dp + here_.at(Axis::dp)) * micro + b;

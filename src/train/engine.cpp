@@ -66,7 +66,9 @@ Engine::Engine(const Deck& deck, const Model& model, const ProcessGrid& grid, Ba
   pinned_ = backend.allocate_pinned(4 * sizeof(double));
 }
 
-Engine::~Engine() { backend_.release_pinned(pinned_); }
+Engine::~Engine() {
+  backend_.release_pinned(pinned_);
+}
 
 // Bytes taken from the persistent arena since what is noted already.
 void Engine::note(const std::string& purpose) {
@@ -88,7 +90,8 @@ void Engine::take_inputs() {
 
 void Engine::take_pipeline(const ArenaSizes& sizes, Wires wires) {
   const int stage = grid_.here().at(Axis::pp), n_stages = partition_.n_stages, n_chunks = partition_.n_chunks;
-  const Schedule schedule = make_schedule(deck_.parallel.schedule, stage, n_stages, static_cast<int>(max_micro_), n_chunks);
+  const Schedule schedule =
+      make_schedule(deck_.parallel.schedule, stage, n_stages, static_cast<int>(max_micro_), n_chunks);
   std::vector<Stage> stages;
   PipelineLayout layout;
   layout.own_tokens = own_tokens_;
@@ -98,9 +101,11 @@ void Engine::take_pipeline(const ArenaSizes& sizes, Wires wires) {
     const bool first = stage == 0 && chunk == 0, last = stage == n_stages - 1 && chunk == n_chunks - 1;
     stages.emplace_back(model_, partition_.layers(stage, chunk), first, last, recompute_from(deck_.parallel.recompute));
     layout.n_slots.push_back(max_in_flight(schedule, chunk));
-    layout.slot_bytes.push_back(sizes.slots.empty() ? ArenaSizes::k_unlimited : sizes.slots[static_cast<std::size_t>(chunk)]);
+    layout.slot_bytes.push_back(sizes.slots.empty() ? ArenaSizes::k_unlimited
+                                                    : sizes.slots[static_cast<std::size_t>(chunk)]);
   }
-  PipelineLinks links = wires == Wires::real ? PipelineLinks(grid_) : PipelineLinks::planned(n_stages, &pipeline_bytes_);
+  PipelineLinks links =
+      wires == Wires::real ? PipelineLinks(grid_) : PipelineLinks::planned(n_stages, &pipeline_bytes_);
   pipeline_ = std::make_unique<Pipeline>(std::move(stages), layout, std::move(links), backend_, persistent_);
 }
 

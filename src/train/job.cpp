@@ -13,7 +13,8 @@ namespace trireme {
 std::array<int, k_n_axes> grid_size(const ParallelDeck& parallel, int n_ranks) {
   const int pp = static_cast<int>(parallel.pipeline), cp = static_cast<int>(parallel.context);
   const int tp = static_cast<int>(parallel.tensor);
-  const int dp = parallel.data > 0 ? static_cast<int>(parallel.data) : static_cast<int>(div_exact(n_ranks, pp * cp * tp));
+  const int dp =
+      parallel.data > 0 ? static_cast<int>(parallel.data) : static_cast<int>(div_exact(n_ranks, pp * cp * tp));
   require(pp * dp * cp * tp == n_ranks, "the deck was checked against the number of ranks");
   return {pp, dp, cp, tp};
 }
@@ -60,7 +61,8 @@ Job make_job(const Deck& deck, const MpiSession& session) {
   CudaOptions options;
   options.deterministic = deck.device.deterministic;
   options.allow_tf32 = deck.precision.allow_tf32;
-  job.backend = job.kind == DeviceKind::cpu ? make_cpu_backend(threads) : make_cuda_backend(session.local_rank(), options);
+  job.backend =
+      job.kind == DeviceKind::cpu ? make_cpu_backend(threads) : make_cuda_backend(session.local_rank(), options);
   job.control = session.world(*job.host, Memory::host);
   job.decisions.push_back("device      " + job.backend->describe() + ": " + why);
 

@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-// Edge e joins stages e and e+1 (the last one the last stage and stage 0). A rank is on two edges, so the edges are made in
-// three rounds in which no rank appears twice: even, odd, and the closing edge.
+// Edge e joins stages e and e+1 (the last one the last stage and stage 0). A rank is on two edges, so the edges are
+// made in three rounds in which no rank appears twice: even, odd, and the closing edge.
 PipelineLinks::PipelineLinks(const ProcessGrid& grid) {
   Communicator& pp = grid.along(Axis::pp);
   const int n = pp.size(), me = pp.rank();

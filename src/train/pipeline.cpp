@@ -24,7 +24,8 @@ Pipeline::Pipeline(std::vector<Stage> stages, const PipelineLayout& layout, Pipe
       chunk.slots.push_back({Arena(backend, name, layout.slot_bytes[i]), {}, {}});
     }
     chunk.leaving.resize(n);
-    for (std::size_t k = 0; !stages_[i].first() && k < n + 1; ++k) chunk.inputs.push_back(persistent.take(layout.compute, boundary));
+    for (std::size_t k = 0; !stages_[i].first() && k < n + 1; ++k)
+      chunk.inputs.push_back(persistent.take(layout.compute, boundary));
     chunks_.push_back(std::move(chunk));
   }
   const bool alone = stages_.size() == 1 && stages_[0].first() && stages_[0].last();
@@ -35,7 +36,8 @@ Pipeline::Pipeline(std::vector<Stage> stages, const PipelineLayout& layout, Pipe
 
 std::size_t Pipeline::peak_of_slot(int chunk) const {
   std::size_t peak = 0;
-  for (const Stage::Slot& slot : chunks_[static_cast<std::size_t>(chunk)].slots) peak = std::max(peak, slot.keep.peak());
+  for (const Stage::Slot& slot : chunks_[static_cast<std::size_t>(chunk)].slots)
+    peak = std::max(peak, slot.keep.peak());
   return peak;
 }
 
@@ -96,7 +98,8 @@ void Pipeline::backward(Context& c, const Action& action, const Work& work) {
     if (last_micro && work.passed) work.passed(action.chunk, layer);
   };
   stage.backward(c, work.micro_batches[static_cast<std::size_t>(action.micro)], buffer.data,
-                 chunk.slots[static_cast<std::size_t>(action.micro) % chunk.slots.size()], work.loss_1, work.gradient_scale, done);
+                 chunk.slots[static_cast<std::size_t>(action.micro) % chunk.slots.size()], work.loss_1,
+                 work.gradient_scale, done);
   if (!stage.first()) buffer.leaving = links_.send_gradient(buffer.data);
 }
 

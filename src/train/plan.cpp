@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <cstdlib>
+#include <functional>
 
 #include "trireme/base/log.h"
 #include "trireme/train/commands.h"
@@ -15,17 +15,29 @@ DeviceKind planned_kind(const Deck& deck) {
   return deck.device.kind == "cuda" || (deck.device.kind == "auto" && sixteen) ? DeviceKind::cuda : DeviceKind::cpu;
 }
 
-std::string row(const std::string& name, const std::vector<std::string>& cells) {
-  std::string text = format("%-38s", name.c_str());
-  for (const std::string& cell : cells) text += format(" %12s", cell.c_str());
-  return text + "\n";
-}
+// A table with one line per stage; equal neighbours share a line ("1-14").
+struct Column {
+  std::string title;
+  std::function<std::string(const RankPlan&)> cell;
+};
 
-template <class F>
-std::vector<std::string> cells(const std::vector<RankPlan>& plans, F&& cell) {
-  std::vector<std::string> texts;
-  for (const RankPlan& plan : plans) texts.push_back(cell(plan));
-  return texts;
+std::string table(const std::vector<RankPlan>& plans, const std::vector<Column>& columns) {
+  const auto cells = [&](const RankPlan& plan) {
+    std::string text;
+    for (const Column& column : columns) text += format(" %12s", column.cell(plan).c_str());
+    return text;
+  };
+  std::string text = "stage    ";
+  for (const Column& column : columns) text += format(" %12s", column.title.c_str());
+  text += "\n";
+  for (std::size_t first = 0; first < plans.size();) {
+    std::size_t last = first;
+    while (last + 1 < plans.size() && cells(plans[last + 1]) == cells(plans[first])) ++last;
+    const std::string name = first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
+    text += format("%-9s", name.c_str()) + cells(plans[first]) + "\n";
+    first = last + 1;
+  }
+  return text;
 }
 
 std::string layers_text(const RankPlan& plan) {
@@ -40,13 +52,34 @@ std::string slots_text(const RankPlan& plan) {
   return text.size() > 12 ? std::to_string(plan.slots.front()) + "+.." : text;
 }
 
-std::string traffic_rows(const std::vector<RankPlan>& plans) {
-  const auto bytes = [](double b) { return b == 0 ? std::string("-") : bytes_text(b); };
-  std::string text = row("  tensor parallel (tp)", cells(plans, [&](const RankPlan& p) { return bytes(p.traffic.along[3]); }));
-  text += row("  context ring (cp)", cells(plans, [&](const RankPlan& p) { return bytes(p.traffic.along[2]); }));
-  text += row("  gradients and weights (dp, cp)", cells(plans, [&](const RankPlan& p) { return bytes(p.traffic.replicas); }));
-  text += row("  pipeline neighbours (pp)", cells(plans, [&](const RankPlan& p) { return bytes(p.pipeline_bytes); }));
-  return text + row("  tied embedding", cells(plans, [&](const RankPlan& p) { return bytes(p.traffic.ends); }));
+std::string bytes_or_dash(double bytes) {
+  return bytes == 0 ? "-" : bytes_text(bytes);
+}
+
+double flops_of(const RankPlan& plan) {
+  return plan.flops.matmul_flops + plan.flops.attention_flops;
+}
+
+std::string memory_table(const std::vector<RankPlan>& plans) {
+  const std::vector<std::string> short_titles = {"weights", "gradients", "optimizer", "inputs",
+                                                 "saved",   "scratch",   "workspace"};
+  std::vector<Column> columns = {{"layers", layers_text}, {"in flight", slots_text}};
+  columns.push_back({"parameters", [](const RankPlan& p) { return count_text(static_cast<double>(p.n_params)); }});
+  for (std::size_t i = 0; i < plans[0].memory.size(); ++i) {
+    columns.push_back(
+        {short_titles[i], [i](const RankPlan& p) { return bytes_text(static_cast<double>(p.memory[i].second)); }});
+  }
+  columns.push_back({"in all", [](const RankPlan& p) { return bytes_text(static_cast<double>(p.total())); }});
+  return table(plans, columns);
+}
+
+std::string work_table(const std::vector<RankPlan>& plans) {
+  return table(plans, {{"FLOPs", [](const RankPlan& p) { return count_text(flops_of(p)); }},
+                       {"tp", [](const RankPlan& p) { return bytes_or_dash(p.traffic.along[3]); }},
+                       {"cp", [](const RankPlan& p) { return bytes_or_dash(p.traffic.along[2]); }},
+                       {"dp and cp", [](const RankPlan& p) { return bytes_or_dash(p.traffic.replicas); }},
+                       {"pp", [](const RankPlan& p) { return bytes_or_dash(p.pipeline_bytes); }},
+                       {"tied ends", [](const RankPlan& p) { return bytes_or_dash(p.traffic.ends); }}});
 }
 
 }  // namespace
@@ -61,31 +94,21 @@ std::string plan_text(const Deck& deck, int n_ranks) {
   }
   const ModelFlops flops = flops_per_token(model);
   const double tokens = static_cast<double>(deck.batch.global * deck.model.sequence);
-  std::string text = format("%s parameters on %d ranks = %s, %s; per rank (tp 0, cp 0, dp 0) of each stage:\n\n",
-                            count_text(static_cast<double>(model.table().n_elements())).c_str(), n_ranks,
-                            to_string(plans[0].here).c_str(), deck.precision.compute.c_str());
-  int stage = 0;
-  text += row("stage", cells(plans, [&](const RankPlan&) { return std::to_string(stage++); }));
-  text += row("layers", cells(plans, layers_text));
-  text += row("micro-batches in flight per chunk", cells(plans, slots_text));
-  text += row("parameters", cells(plans, [](const RankPlan& p) { return count_text(static_cast<double>(p.n_params)); }));
-  text += row("memory", cells(plans, [](const RankPlan& p) { return bytes_text(static_cast<double>(p.total())); }));
-  for (std::size_t i = 0; i < plans[0].memory.size(); ++i) {
-    text += row("  " + plans[0].memory[i].first,
-                cells(plans, [&](const RankPlan& p) { return bytes_text(static_cast<double>(p.memory[i].second)); }));
-  }
-  text += row("FLOPs per step", cells(plans, [](const RankPlan& p) {
-                return count_text(p.flops.matmul_flops + p.flops.attention_flops);
-              }));
-  text += "bytes sent per step\n" + traffic_rows(plans);
+  std::string text =
+      format("%s parameters on %d rank%s = %s, %s; numbers are of one rank (tp 0, cp 0, dp 0) of each stage.\n\n",
+             count_text(static_cast<double>(model.table().n_elements())).c_str(), n_ranks, n_ranks == 1 ? "" : "s",
+             to_string(plans[0].here).c_str(), deck.precision.compute.c_str());
+  text += "Memory (micro-batches in flight per chunk):\n" + memory_table(plans);
+  text += "\nWork of one step and bytes sent along each axis:\n" + work_table(plans);
   double most = 0;
-  for (const RankPlan& plan : plans) most = std::max(most, plan.flops.matmul_flops + plan.flops.attention_flops);
+  for (const RankPlan& plan : plans) most = std::max(most, flops_of(plan));
   const double n_micro = static_cast<double>(deck.batch.global / (deck.batch.micro * size[1]));
   const double bubble = (size[0] - 1) / (static_cast<double>(deck.parallel.virtual_stages) * n_micro);
-  text += format("\ntokens per step %s; model FLOPs per token %s causal, %s with full attention; pipeline bubble %.1f %%\n",
-                 count_text(tokens).c_str(), count_text(flops.causal).c_str(), count_text(flops.full).c_str(),
-                 100 * bubble / (1 + bubble));
-  text += "step time of the busiest stage, bubble included, communication hidden:\n";
+  text +=
+      format("\ntokens per step %s; model FLOPs per token %s causal, %s with full attention; pipeline bubble %.1f %%\n",
+             count_text(tokens).c_str(), count_text(flops.causal).c_str(), count_text(flops.full).c_str(),
+             100 * bubble / (1 + bubble));
+  text += "step time if the busiest stage computes at a given rate and all communication is hidden:\n";
   for (const double rate : {300e12, 500e12, 700e12}) {
     const double seconds = most / rate * (1 + bubble);
     text += format("  at %3.0f TFLOP/s per rank %10s  %12s tok/s\n", rate / 1e12, time_text(seconds).c_str(),

@@ -12,7 +12,9 @@ namespace trireme {
 namespace {
 
 // JSON has no NaN and no infinity.
-std::string number(double x) { return std::isfinite(x) ? format("%.17g", x) : "null"; }
+std::string number(double x) {
+  return std::isfinite(x) ? format("%.17g", x) : "null";
+}
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -57,7 +59,8 @@ double known_peak(const std::string& device) {
   return 0;
 }
 
-Reporter::Reporter(const Deck& deck, Voice voice, const ModelFlops& flops, double peak_flops, int n_ranks, double memory)
+Reporter::Reporter(const Deck& deck, Voice voice, const ModelFlops& flops, double peak_flops, int n_ranks,
+                   double memory)
     : deck_(deck),
       voice_(voice),
       flops_(flops),
@@ -76,7 +79,8 @@ void Reporter::write(const std::string& json) {
   std::ofstream out(path_, std::ios::app);
   out << json << '\n';
   out.flush();
-  if (!out) throw Error(Exit::data, "cannot write " + path_ + ": check the free space and permissions of the run folder");
+  if (!out)
+    throw Error(Exit::data, "cannot write " + path_ + ": check the free space and permissions of the run folder");
 }
 
 void Reporter::step(const StepReport& r) {
@@ -86,7 +90,8 @@ void Reporter::step(const StepReport& r) {
   const bool last = r.step == deck_.run.steps, due = r.step % deck_.log.every == 0 || r.step == 1 || last;
   const auto now = Clock::now();
   const double window = std::max(1e-9, seconds_between(window_start_, now));
-  const double per_step = window / static_cast<double>(window_steps_), rate = static_cast<double>(window_tokens_) / window;
+  const double per_step = window / static_cast<double>(window_steps_),
+               rate = static_cast<double>(window_tokens_) / window;
   const double eta = per_step * static_cast<double>(deck_.run.steps - r.step);
   if (!due && seconds_between(last_progress_, now) > 0.2) {
     const double done = static_cast<double>(r.step) / static_cast<double>(deck_.run.steps);
@@ -99,18 +104,19 @@ void Reporter::step(const StepReport& r) {
   if (!due) return;
   const double causal = rate * flops_.causal / n_ranks_, full = rate * flops_.full / n_ranks_;
   const double mfu = peak_flops_ > 0 ? causal / peak_flops_ : std::nan("");
-  std::string line = format("step %*lld/%lld  loss %.5f  grad %.4f  lr %.3e  %s tok/s  %.3f TFLOP/s (full %.3f)  %.3f s",
-                            static_cast<int>(std::to_string(deck_.run.steps).size()), static_cast<long long>(r.step),
-                            static_cast<long long>(deck_.run.steps), r.loss, r.grad_norm, r.lr, count_text(rate).c_str(),
-                            causal / 1e12, full / 1e12, per_step);
+  std::string line =
+      format("step %*lld/%lld  loss %.5f  grad %.4f  lr %.3e  %s tok/s  %.3f TFLOP/s (full %.3f)  %.3f s",
+             static_cast<int>(std::to_string(deck_.run.steps).size()), static_cast<long long>(r.step),
+             static_cast<long long>(deck_.run.steps), r.loss, r.grad_norm, r.lr, count_text(rate).c_str(),
+             causal / 1e12, full / 1e12, per_step);
   if (deck_.precision.compute == "fp16") line += format("  scale %g", r.loss_scale);
   if (peak_flops_ > 0) line += format("  mfu %.1f%%", 100 * mfu);
   log().info(line + "  ETA " + time_text(eta));
   write(format("{\"step\":%lld,\"tokens\":%lld,\"sequences\":%lld,\"epoch\":%lld", static_cast<long long>(r.step),
                static_cast<long long>(r.tokens), static_cast<long long>(r.sequences), static_cast<long long>(r.epoch)) +
         ",\"loss\":" + number(r.loss) + ",\"grad_norm\":" + number(r.grad_norm) + ",\"lr\":" + number(r.lr) +
-        ",\"loss_scale\":" + number(r.loss_scale) + ",\"tokens_per_s\":" + number(rate) +
-        ",\"tflops_causal\":" + number(causal / 1e12) + ",\"tflops_full\":" + number(full / 1e12) + ",\"mfu\":" + number(mfu) +
+        ",\"loss_scale\":" + number(r.loss_scale) + ",\"tokens_per_s\":" + number(rate) + ",\"tflops_causal\":" +
+        number(causal / 1e12) + ",\"tflops_full\":" + number(full / 1e12) + ",\"mfu\":" + number(mfu) +
         ",\"memory_gib\":" + number(memory_ / 1073741824.0) + ",\"step_s\":" + number(per_step) + "}");
   window_start_ = last_progress_ = Clock::now();
   window_steps_ = window_tokens_ = 0;
@@ -127,7 +133,8 @@ void Reporter::validation(std::int64_t step, double loss, double seconds) {
 void Reporter::event(std::int64_t step, const std::string& kind, const std::string& text) {
   if (voice_ == Voice::silent) return;
   log().info(text);
-  write(format("{\"step\":%lld,\"event\":", static_cast<long long>(step)) + quoted(kind) + ",\"text\":" + quoted(text) + "}");
+  write(format("{\"step\":%lld,\"event\":", static_cast<long long>(step)) + quoted(kind) + ",\"text\":" + quoted(text) +
+        "}");
 }
 
 }  // namespace trireme

@@ -8,8 +8,8 @@ namespace trireme {
 
 namespace {
 
-// Item k of the order in which a stage meets (chunk, micro-batch) pairs: groups of n_stages micro-batches pass chunk after
-// chunk. The backward pass meets the chunks in reverse.
+// Item k of the order in which a stage meets (chunk, micro-batch) pairs: groups of n_stages micro-batches pass chunk
+// after chunk. The backward pass meets the chunks in reverse.
 Action item(Action::Kind kind, int k, int n_stages, int n_chunks) {
   const int group = n_stages * n_chunks;
   const int chunk = k % group / n_stages, micro = k / group * n_stages + k % n_stages;
@@ -70,7 +70,8 @@ std::string to_csv(const Schedule& schedule) {
   std::string text;
   for (const Action& action : schedule) {
     if (!text.empty()) text += ",";
-    text += (action.kind == Action::forward ? "F" : "B") + std::to_string(action.chunk) + "." + std::to_string(action.micro);
+    text += (action.kind == Action::forward ? "F" : "B") + std::to_string(action.chunk) + "." +
+            std::to_string(action.micro);
   }
   return text;
 }

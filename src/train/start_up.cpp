@@ -20,15 +20,16 @@ namespace {
 
 std::string model_lines(const Deck& deck, const Model& model) {
   const ModelDeck& m = model.deck();
-  std::string text = format("model       %s parameters: %lld layers of %lld, %lld heads of %lld", 
-                            count_text(static_cast<double>(model.table().n_elements())).c_str(),
-                            static_cast<long long>(m.layers), static_cast<long long>(m.hidden), static_cast<long long>(m.heads),
-                            static_cast<long long>(m.head_dim));
+  std::string text =
+      format("model       %s parameters: %lld layers of %lld, %lld heads of %lld",
+             count_text(static_cast<double>(model.table().n_elements())).c_str(), static_cast<long long>(m.layers),
+             static_cast<long long>(m.hidden), static_cast<long long>(m.heads), static_cast<long long>(m.head_dim));
   if (m.kv_heads != m.heads) text += format(" (%lld for keys and values)", static_cast<long long>(m.kv_heads));
-  text += format(", ffn %lld, %s norm, %s, %s positions\n", static_cast<long long>(m.ffn), m.norm.c_str(), m.activation.c_str(),
-                 m.position.c_str());
+  text += format(", ffn %lld, %s norm, %s, %s positions\n", static_cast<long long>(m.ffn), m.norm.c_str(),
+                 m.activation.c_str(), m.position.c_str());
   text += format("            vocabulary %lld padded to %lld, %s; sequence %lld", static_cast<long long>(m.vocab),
-                 static_cast<long long>(padded_vocab(m)), m.tie_embeddings ? "tied" : "untied", static_cast<long long>(m.sequence));
+                 static_cast<long long>(padded_vocab(m)), m.tie_embeddings ? "tied" : "untied",
+                 static_cast<long long>(m.sequence));
   if (m.window > 0) text += format(", window %lld", static_cast<long long>(m.window));
   text += format("\nprecision   %s, optimizer %s\n", deck.precision.compute.c_str(), deck.precision.optimizer.c_str());
   return text;
@@ -37,16 +38,18 @@ std::string model_lines(const Deck& deck, const Model& model) {
 std::string grid_lines(const Deck& deck, const RankPlan& plan, int n_ranks) {
   const GridPoint& here = plan.here;
   const std::int64_t n_micro = deck.batch.global / (deck.batch.micro * here.n(Axis::dp));
-  std::string text = format("grid        %d rank%s = %s; sequence parallelism %s, optimizer %s\n", n_ranks, n_ranks == 1 ? "" : "s",
-                            to_string(here).c_str(), deck.parallel.sequence && here.n(Axis::tp) > 1 ? "on" : "off",
-                            deck.parallel.zero && here.n(Axis::dp) * here.n(Axis::cp) > 1 ? "sharded over replicas (ZeRO-1)" : "whole");
+  std::string text = format(
+      "grid        %d rank%s = %s; sequence parallelism %s, optimizer %s\n", n_ranks, n_ranks == 1 ? "" : "s",
+      to_string(here).c_str(), deck.parallel.sequence && here.n(Axis::tp) > 1 ? "on" : "off",
+      deck.parallel.zero && here.n(Axis::dp) * here.n(Axis::cp) > 1 ? "sharded over replicas (ZeRO-1)" : "whole");
   text += format("batch       %lld sequences = %d replicas * %lld micro-batches * %lld; %s tokens per step\n",
                  static_cast<long long>(deck.batch.global), here.n(Axis::dp), static_cast<long long>(n_micro),
                  static_cast<long long>(deck.batch.micro),
                  count_text(static_cast<double>(deck.batch.global * deck.model.sequence)).c_str());
   const int p = here.n(Axis::pp), v = static_cast<int>(deck.parallel.virtual_stages);
   if (p > 1) {
-    text += format("schedule    %s%s, bubble %.1f %%; layers of rank 0:", deck.parallel.schedule.c_str(), v > 1 ? " interleaved" : "",
+    text += format("schedule    %s%s, bubble %.1f %%; layers of rank 0:", deck.parallel.schedule.c_str(),
+                   v > 1 ? " interleaved" : "",
                    100.0 * (p - 1) / (static_cast<double>(v) * static_cast<double>(n_micro) + p - 1));
     for (const Range& layers : plan.layers) {
       text += format(" %lld-%lld", static_cast<long long>(layers.first), static_cast<long long>(layers.last - 1));
@@ -58,7 +61,8 @@ std::string grid_lines(const Deck& deck, const RankPlan& plan, int n_ranks) {
 
 std::string memory_lines(const RankPlan& plan) {
   std::string text = format("memory      %s per rank (rank 0):", bytes_text(static_cast<double>(plan.total())).c_str());
-  for (const auto& [purpose, bytes] : plan.memory) text += "\n            " + format("%10s", bytes_text(static_cast<double>(bytes)).c_str()) + "  " + purpose;
+  for (const auto& [purpose, bytes] : plan.memory)
+    text += "\n            " + format("%10s", bytes_text(static_cast<double>(bytes)).c_str()) + "  " + purpose;
   return text + "\n";
 }
 
@@ -67,12 +71,14 @@ std::string memory_lines(const RankPlan& plan) {
 std::string start_up_table(const Deck& deck, const Model& model, const RankPlan& plan, int n_ranks,
                            const std::vector<std::string>& lines) {
   const ModelFlops flops = flops_per_token(model);
-  std::string text = "Trireme " + version() + " (" + git_revision() + "), run " + deck.run.name + " in " + deck.run.output + "\n";
+  std::string text =
+      "Trireme " + version() + " (" + git_revision() + "), run " + deck.run.name + " in " + deck.run.output + "\n";
   text += model_lines(deck, model) + grid_lines(deck, plan, n_ranks) + memory_lines(plan);
-  text += format("FLOPs       %s per token causal, %s with full attention\n", count_text(flops.causal).c_str(), count_text(flops.full).c_str());
+  text += format("FLOPs       %s per token causal, %s with full attention\n", count_text(flops.causal).c_str(),
+                 count_text(flops.full).c_str());
   for (const std::string& line : lines) text += line + "\n";
-  text += format("steps       %lld, learning rate %g to %g (%s), clip %g", static_cast<long long>(deck.run.steps), deck.lr.max, deck.lr.min,
-                 deck.lr.shape.c_str(), deck.optimizer.clip);
+  text += format("steps       %lld, learning rate %g to %g (%s), clip %g", static_cast<long long>(deck.run.steps),
+                 deck.lr.max, deck.lr.min, deck.lr.shape.c_str(), deck.optimizer.clip);
   return text;
 }
 
@@ -86,13 +92,24 @@ void check_memory(const RankPlan& plan, const Backend& backend) {
   for (std::size_t i = 0; i < std::min<std::size_t>(3, items.size()); ++i) {
     text += "\n  " + bytes_text(static_cast<double>(items[i].second)) + "  " + items[i].first;
   }
-  throw Error(Exit::usage, text + "\nLower batch.micro, set parallel.recompute, or use more ranks (parallel.tensor, parallel.pipeline)");
+  throw Error(
+      Exit::usage,
+      text + "\nLower batch.micro, set parallel.recompute, or use more ranks (parallel.tensor, parallel.pipeline)");
 }
 
 bool changes_the_model(const std::string& key) {
-  const std::vector<std::string> free = {"model.dropout", "model.attention_dropout", "model.init_std", "model.scaled_init",
-                                         "model.z_loss",  "model.sequence",          "model.window",   "model.rope_theta",
-                                         "model.rope_scaling", "model.rope_factor", "model.rope_low_freq", "model.rope_high_freq",
+  const std::vector<std::string> free = {"model.dropout",
+                                         "model.attention_dropout",
+                                         "model.init_std",
+                                         "model.scaled_init",
+                                         "model.z_loss",
+                                         "model.sequence",
+                                         "model.window",
+                                         "model.rope_theta",
+                                         "model.rope_scaling",
+                                         "model.rope_factor",
+                                         "model.rope_low_freq",
+                                         "model.rope_high_freq",
                                          "model.rope_original_sequence"};
   return std::find(free.begin(), free.end(), key) == free.end();
 }

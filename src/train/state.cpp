@@ -52,7 +52,8 @@ List empty_list(const ParamTable& table, const std::string& prefix, DType dtype,
 // Adds the elements [own) of a bucket, whose memory starts at `data`, as boxes of the parameters they belong to.
 void add_range(List& list, const ParamTable& table, const Bucket& bucket, Range own, Tensor data, bool writes) {
   for (const BucketPart& part : bucket.parts) {
-    const std::int64_t first = std::max(own.first, part.offset), last = std::min(own.last, part.offset + part.box.count());
+    const std::int64_t first = std::max(own.first, part.offset),
+                       last = std::min(own.last, part.offset + part.box.count());
     if (first >= last) continue;
     const ParamSpec& spec = table[part.id];
     Stored& stored = list.arrays[list.index.at(spec.stack)];
@@ -85,15 +86,19 @@ std::vector<Stored> everything(Engine& engine, Contents contents) {
   };
   const auto whole = [&](std::size_t i) { return Range{0, params.buckets()[i].size}; };
   const auto own = [&](std::size_t i) { return states[i].own; };
-  append("/param/", params.buckets().empty() ? DType::f32 : params.buckets()[0].value.dtype,
-         [&](std::size_t i) { return params.buckets()[i].value; }, whole, first_replica);
+  append(
+      "/param/", params.buckets().empty() ? DType::f32 : params.buckets()[0].value.dtype,
+      [&](std::size_t i) { return params.buckets()[i].value; }, whole, first_replica);
   if (contents == Contents::weights || states.empty()) return all;
   const bool writes = engine.zero() == Zero::on || first_replica;
   if (engine.optimizer().has_master()) {
-    append("/master/", states[0].master.dtype, [&](std::size_t i) { return states[i].master; }, own, writes);
+    append(
+        "/master/", states[0].master.dtype, [&](std::size_t i) { return states[i].master; }, own, writes);
   }
-  append("/adam_m/", states[0].m.dtype, [&](std::size_t i) { return states[i].m; }, own, writes);
-  append("/adam_v/", states[0].v.dtype, [&](std::size_t i) { return states[i].v; }, own, writes);
+  append(
+      "/adam_m/", states[0].m.dtype, [&](std::size_t i) { return states[i].m; }, own, writes);
+  append(
+      "/adam_v/", states[0].v.dtype, [&](std::size_t i) { return states[i].v; }, own, writes);
   return all;
 }
 

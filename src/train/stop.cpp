@@ -21,7 +21,9 @@ void watch_signals() {
   for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGINT}) std::signal(signal, on_signal);
 }
 
-int received_signal() { return static_cast<int>(g_signal); }
+int received_signal() {
+  return static_cast<int>(g_signal);
+}
 
 double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -16,7 +16,12 @@
 namespace trireme {
 
 Trainer::Trainer(const Deck& deck, const MpiSession& session)
-    : deck_(deck), session_(session), start_(wall_seconds()), model_(deck.model), job_(make_job(deck, session)), scaler_(deck.precision) {
+    : deck_(deck),
+      session_(session),
+      start_(wall_seconds()),
+      model_(deck.model),
+      job_(make_job(deck, session)),
+      scaler_(deck.precision) {
   open_run_folder();
   watch_signals();
   const GridPoint& here = job_.grid->here();
@@ -29,9 +34,11 @@ Trainer::Trainer(const Deck& deck, const MpiSession& session)
   if (data_.validation) {
     validation_feed_ = std::make_unique<BatchFeed>(deck, here, data_.validation.get(), job_.control.get());
   }
-  const double peak = deck.device.peak_tflops > 0 ? deck.device.peak_tflops * 1e12 : known_peak(job_.backend->describe());
-  reporter_ = std::make_unique<Reporter>(deck, rank0() ? Reporter::Voice::speaking : Reporter::Voice::silent,
-                                         flops_per_token(model_), peak, session.size(), static_cast<double>(plan_.total()));
+  const double peak =
+      deck.device.peak_tflops > 0 ? deck.device.peak_tflops * 1e12 : known_peak(job_.backend->describe());
+  reporter_ =
+      std::make_unique<Reporter>(deck, rank0() ? Reporter::Voice::speaking : Reporter::Voice::silent,
+                                 flops_per_token(model_), peak, session.size(), static_cast<double>(plan_.total()));
   print_start_up_table();
   engine_ = std::make_unique<Engine>(deck, model_, *job_.grid, *job_.backend, plan_.sizes, Wires::real);
   engine_->initialise();
@@ -46,11 +53,13 @@ void Trainer::open_run_folder() {
   if (rank0()) {
     try {
       std::filesystem::create_directories(checkpoint_folder());
-      log().open(true, log_level_from(deck_.log.level), deck_.log.file.empty() ? "" : deck_.run.output + "/" + deck_.log.file);
+      log().open(true, log_level_from(deck_.log.level),
+                 deck_.log.file.empty() ? "" : deck_.run.output + "/" + deck_.log.file);
       std::ofstream out(deck_.run.output + "/deck.toml");
       out << print_deck(deck_);
       out.close();
-      if (!out) problem = "cannot write " + deck_.run.output + "/deck.toml: check run.output, its permissions and free space";
+      if (!out)
+        problem = "cannot write " + deck_.run.output + "/deck.toml: check run.output, its permissions and free space";
     } catch (const std::exception& e) {
       problem = "cannot use the run folder run.output = " + deck_.run.output + ": " + e.what();
     }
@@ -91,9 +100,11 @@ void Trainer::load(const std::string& path, Contents contents) {
   const auto data = attributes.find("data");
   const bool same = data == attributes.end() || data->second == data_.training->fingerprint();
   if (contents == Contents::all && !same && !deck_.data.accept_change) {
-    throw SharedError(Exit::data, path + " was trained on other data (fingerprint " + data->second + ", now " +
-                                      data_.training->fingerprint() + "): restore data.paths, or set data.accept_change = true "
-                                      "to go on at the same position, or run.weights_only = true to start anew from its weights");
+    throw SharedError(Exit::data,
+                      path + " was trained on other data (fingerprint " + data->second + ", now " +
+                          data_.training->fingerprint() +
+                          "): restore data.paths, or set data.accept_change = true "
+                          "to go on at the same position, or run.weights_only = true to start anew from its weights");
   }
   together(session_, [&] { load_checkpoint(path, everything(*engine_, contents), *job_.control, *job_.backend); });
   if (contents == Contents::weights) {
@@ -106,7 +117,8 @@ void Trainer::load(const std::string& path, Contents contents) {
   saved_step_ = progress_.step;
   log().info(format("resumed from %s: step %lld, %s tokens, written on %s (%.2f s)", path.c_str(),
                     static_cast<long long>(progress_.step), count_text(static_cast<double>(progress_.tokens)).c_str(),
-                    attributes.count("grid") ? attributes.at("grid").c_str() : "an unknown grid", wall_seconds() - start));
+                    attributes.count("grid") ? attributes.at("grid").c_str() : "an unknown grid",
+                    wall_seconds() - start));
 }
 
 void Trainer::check_model(const Attributes& attributes, const std::string& path) const {
@@ -117,10 +129,13 @@ void Trainer::check_model(const Attributes& attributes, const std::string& path)
   std::string fatal;
   for (const std::string& difference : differences(deck_, there, sections)) {
     const std::string key = difference.substr(0, difference.find(':'));
-    if (changes_the_model(key)) fatal += "\n  " + difference;
-    else log().warn("resuming with another setting: " + difference);
+    if (changes_the_model(key))
+      fatal += "\n  " + difference;
+    else
+      log().warn("resuming with another setting: " + difference);
   }
-  if (!fatal.empty()) throw SharedError(Exit::data, path + " holds another model (here: this deck, there: the checkpoint):" + fatal);
+  if (!fatal.empty())
+    throw SharedError(Exit::data, path + " holds another model (here: this deck, there: the checkpoint):" + fatal);
 }
 
 // --- the loop
@@ -128,7 +143,8 @@ void Trainer::check_model(const Attributes& attributes, const std::string& path)
 Exit Trainer::run() {
   reporter_->begin(progress_.step);
   const std::int64_t last = deck_.run.steps;
-  if (progress_.step >= last) log().info(format("nothing to do: run.steps = %lld are done", static_cast<long long>(last)));
+  if (progress_.step >= last)
+    log().info(format("nothing to do: run.steps = %lld are done", static_cast<long long>(last)));
   bool stopping = false;
   while (progress_.step < last && !stopping) {
     const double begin = wall_seconds();
@@ -166,8 +182,9 @@ void Trainer::one_step() {
   progress_.updates += 1;
   progress_.samples += sequences;
   progress_.tokens += sequences * deck_.model.sequence;
-  StepReport report{step, sequences * deck_.model.sequence, progress_.tokens, 0, 0, settings.lr, settings.loss_scale, sequences,
-                    feed_->epoch_of(progress_.samples - 1)};
+  StepReport report{
+      step,      sequences * deck_.model.sequence,      progress_.tokens, 0, 0, settings.lr, settings.loss_scale,
+      sequences, feed_->epoch_of(progress_.samples - 1)};
   outstanding_ = Outstanding{ticket, report, batch.n_targets};
   // fp16: the next loss scale depends on this step, and a step that overflowed is no update. A CPU has nothing to hide.
   if (deck_.precision.compute == "fp16" || job_.kind == DeviceKind::cpu) settle();
@@ -186,15 +203,18 @@ void Trainer::settle() {
   progress_.scaler = scaler_.state();
   if (overflow && fp16) {
     progress_.updates -= 1;
-    log().debug(format("step %lld overflowed at loss scale %g and was skipped", static_cast<long long>(report.step), report.loss_scale));
+    log().debug(format("step %lld overflowed at loss scale %g and was skipped", static_cast<long long>(report.step),
+                       report.loss_scale));
   }
   reporter_->step(report);
   if (std::isfinite(report.loss) && (!overflow || fp16)) return;
-  throw SharedError(Exit::numerics,
-                    format("step %lld: loss %g, gradient norm %g: not finite. The weights are those of step %lld; lower lr.max, "
-                           "lengthen lr.warmup, or look at samples %lld to %lld",
-                           static_cast<long long>(report.step), report.loss, report.grad_norm, static_cast<long long>(report.step - 1),
-                           static_cast<long long>(progress_.samples - report.sequences), static_cast<long long>(progress_.samples - 1)));
+  throw SharedError(
+      Exit::numerics,
+      format("step %lld: loss %g, gradient norm %g: not finite. The weights are those of step %lld; lower lr.max, "
+             "lengthen lr.warmup, or look at samples %lld to %lld",
+             static_cast<long long>(report.step), report.loss, report.grad_norm,
+             static_cast<long long>(report.step - 1), static_cast<long long>(progress_.samples - report.sequences),
+             static_cast<long long>(progress_.samples - 1)));
 }
 
 double Trainer::validate() {
@@ -220,7 +240,9 @@ void Trainer::save() {
   attributes["data"] = data_.training->fingerprint();
   attributes["git_revision"] = git_revision();
   const std::string name = checkpoint_name(progress_.step), path = checkpoint_folder() + "/" + name;
-  together(session_, [&] { save_checkpoint(path, everything(*engine_, Contents::all), attributes, *job_.control, *job_.backend); });
+  together(session_, [&] {
+    save_checkpoint(path, everything(*engine_, Contents::all), attributes, *job_.control, *job_.backend);
+  });
   if (rank0()) set_latest(checkpoint_folder(), name);
   if (rank0()) retire_old(checkpoint_folder(), deck_.checkpoint.keep);
   saved_step_ = progress_.step;

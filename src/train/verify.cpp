@@ -44,14 +44,16 @@ UpdateSettings settings_of(const Deck& deck, int step) {
 }
 
 // This rank's share of the gradient of one parameter, in the global array; zero where others count.
-void add_share(Engine& engine, ParamId id, const Communicator& replicas, Backend& backend, std::vector<double>& global) {
+void add_share(Engine& engine, ParamId id, const Communicator& replicas, Backend& backend,
+               std::vector<double>& global) {
   const ParamSpec& spec = engine.params().table()[id];
   const std::int64_t columns = spec.shape.rank == 2 ? spec.shape[1] : 1;
   for (const Bucket& bucket : engine.params().buckets()) {
     if (!bucket.counts || (engine.zero() == Zero::off && replicas.rank() != 0)) continue;
     const Range own = owned_range(bucket, replicas, engine.zero());
     for (const BucketPart& part : bucket.parts) {
-      const std::int64_t first = std::max(own.first, part.offset), last = std::min(own.last, part.offset + part.box.count());
+      const std::int64_t first = std::max(own.first, part.offset),
+                         last = std::min(own.last, part.offset + part.box.count());
       if (part.id != id || first >= last) continue;
       std::vector<double> values(static_cast<std::size_t>(last - first));
       const Tensor slice = bucket.grad.slice_rows(first, last - first);
@@ -66,7 +68,8 @@ void add_share(Engine& engine, ParamId id, const Communicator& replicas, Backend
       const std::int64_t box_columns = part.box.extent.rank == 2 ? part.box.extent[1] : 1;
       for (std::int64_t i = 0; i < last - first; ++i) {
         const std::int64_t at = first - part.offset + i, r = at / box_columns, k = at % box_columns;
-        const std::int64_t row = part.box.offset[0] + r, column = part.box.extent.rank == 2 ? part.box.offset[1] + k : 0;
+        const std::int64_t row = part.box.offset[0] + r,
+                           column = part.box.extent.rank == 2 ? part.box.offset[1] + k : 0;
         global[static_cast<std::size_t>(row * columns + column)] += values[static_cast<std::size_t>(i)];
       }
     }
@@ -84,7 +87,8 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 
 Deck one_rank_deck(const Deck& deck) {
   Deck one = deck;
-  one.parallel.tensor = one.parallel.pipeline = one.parallel.context = one.parallel.data = one.parallel.virtual_stages = 1;
+  one.parallel.tensor = one.parallel.pipeline = one.parallel.context = one.parallel.data = one.parallel.virtual_stages =
+      1;
   one.parallel.stage_layers.clear();
   return one;
 }
@@ -118,14 +122,17 @@ Exit verify(const Deck& deck, const MpiSession& session, int steps) {
   const Deck one_deck = one_rank_deck(deck);
   const Model model(deck.model);
   TokenSplit data;
-  together(session, [&] { data = open_tokens(deck.data, deck.model.vocab, deck.model.sequence, static_cast<std::uint64_t>(deck.run.seed)); });
+  together(session, [&] {
+    data = open_tokens(deck.data, deck.model.vocab, deck.model.sequence, static_cast<std::uint64_t>(deck.run.seed));
+  });
   const ProcessGrid alone(make_self_communicator(*job.backend), {1, 1, 1, 1});
   Side grid_side(deck, model, *job.grid, *job.backend, job.kind, *data.training, job.control.get());
   std::unique_ptr<Side> one_side;
   if (session.rank() == 0) {
     one_side = std::make_unique<Side>(one_deck, model, alone, *job.backend, job.kind, *data.training, nullptr);
   }
-  log().info("largest gradient difference over the largest gradient, " + to_string(job.grid->here()) + " against one rank:");
+  log().info("largest gradient difference over the largest gradient, " + to_string(job.grid->here()) +
+             " against one rank:");
   double worst = compare_gradients(deck, job, grid_side, one_side.get());
   log().info("loss and gradient norm, this grid and one rank:");
   for (int step = 1; step <= steps; ++step) {
@@ -141,12 +148,13 @@ Exit verify(const Deck& deck, const MpiSession& session, int steps) {
     const double norm = std::abs(ours.grad_norm - theirs.grad_norm) / std::abs(theirs.grad_norm);
     worst = std::max({worst, loss, norm});
     const double n = static_cast<double>(batch.n_targets);
-    log().info(format("  step %2d  loss %.12f %.12f (%.1e)  norm %.9f %.9f (%.1e)", step, ours.loss_sum / n, theirs.loss_sum / n,
-                      loss, ours.grad_norm, theirs.grad_norm, norm));
+    log().info(format("  step %2d  loss %.12f %.12f (%.1e)  norm %.9f %.9f (%.1e)", step, ours.loss_sum / n,
+                      theirs.loss_sum / n, loss, ours.grad_norm, theirs.grad_norm, norm));
   }
   const double bound = reorder_bound(deck.precision.compute);
   const bool good = std::isfinite(worst) && worst <= bound;
-  log().info(format("%s: largest difference %.3e, bound for %s %.0e", good ? "pass" : "FAIL", worst, deck.precision.compute.c_str(), bound));
+  log().info(format("%s: largest difference %.3e, bound for %s %.0e", good ? "pass" : "FAIL", worst,
+                    deck.precision.compute.c_str(), bound));
   return session.any(!good) ? Exit::failed : Exit::finished;
 }
 

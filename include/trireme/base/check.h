@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-// The place a message speaks about. std::source_location is absent from clang 14; these builtins work in g++, clang, nvcc.
+// The place a message speaks about. std::source_location is absent from clang 14; these builtins work in g++, clang,
+// nvcc.
 struct Where {
   const char* file;
   int line;
@@ -40,7 +41,11 @@ void require(bool holds, const std::string& what, Where where = Where::here());
 // a / b where a remainder is our bug (decks are checked before).
 std::int64_t div_exact(std::int64_t a, std::int64_t b, Where where = Where::here());
 
-inline std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return div_up(a, b) * b; }
+inline std::int64_t div_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+inline std::int64_t round_up(std::int64_t a, std::int64_t b) {
+  return div_up(a, b) * b;
+}
 
 }  // namespace trireme

@@ -13,7 +13,9 @@ enum class DType : std::uint8_t { f64, f32, bf16, f16, e4m3, e5m2, i64, i32, u16
 std::size_t size_of(DType dtype);
 const char* name_of(DType dtype);  // "bf16"
 // What sums over many elements are kept in: f64 for f64, else f32.
-inline DType accumulator_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+inline DType accumulator_of(DType dtype) {
+  return dtype == DType::f64 ? DType::f64 : DType::f32;
+}
 
 // Storage types: they only convert. NaN stays NaN, overflow becomes infinity.
 struct Bf16 {

@@ -19,8 +19,8 @@ class Log {
   void line(LogLevel level, const std::string& text);  // a whole line, terminal and file
   void info(const std::string& text) { line(LogLevel::info, text); }
   void debug(const std::string& text) { line(LogLevel::debug, text); }
-  void warn(const std::string& text);         // printed at once the first time a text is seen, counted after that
-  void progress(const std::string& text);     // a live line on a terminal, nothing in files or pipes
+  void warn(const std::string& text);      // printed at once the first time a text is seen, counted after that
+  void progress(const std::string& text);  // a live line on a terminal, nothing in files or pipes
 
  private:
   bool speaks_ = true, live_ = false, terminal_ = false;
@@ -33,8 +33,8 @@ Log& log();
 // printf into a string; gcc checks the arguments.
 std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
 
-std::string bytes_text(double bytes);  // "1.25 GiB"
-std::string count_text(double count);  // "124.4 M"
+std::string bytes_text(double bytes);   // "1.25 GiB"
+std::string count_text(double count);   // "124.4 M"
 std::string time_text(double seconds);  // "2 h 05 min", "13.2 s"
 
 }  // namespace trireme

@@ -50,7 +50,8 @@ constexpr std::uint32_t random_word(const RandomKey& key, std::uint64_t index) {
   return random_words(key, index / 4).x[index % 4];
 }
 
-// The two uniforms in (0, 1) from which normal number `index` is made. Elements come in pairs (2j, 2j+1) that share them.
+// The two uniforms in (0, 1) from which normal number `index` is made. Elements come in pairs (2j, 2j+1) that share
+// them.
 struct UniformPair {
   double u, v;
 };

@@ -40,8 +40,8 @@ struct Range {
 };
 Range cut(std::int64_t n, std::int64_t parts, std::int64_t i);
 
-// The elements [first, last) of `box` counted row-major *inside the box*, as at most 2*rank-1 boxes of the global space,
-// in increasing order (head row, body, tail row for a matrix).
+// The elements [first, last) of `box` counted row-major *inside the box*, as at most 2*rank-1 boxes of the global
+// space, in increasing order (head row, body, tail row for a matrix).
 std::vector<Box> boxes_of(const Box& box, std::int64_t first, std::int64_t last);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// One transformer block, pre-norm: x + attention(norm1(x)), then + mlp(norm2(.)). Forward and backward are written by hand,
-// in mirrored order. It owns no memory: parameters are ids, what backward needs lies in the caller's arena.
+// One transformer block, pre-norm: x + attention(norm1(x)), then + mlp(norm2(.)). Forward and backward are written by
+// hand, in mirrored order. It owns no memory: parameters are ids, what backward needs lies in the caller's arena.
 
 #include <string>
 
@@ -23,10 +23,11 @@ struct NormParams {
   NormKind kind = NormKind::layer;
   double eps = 1e-5;
 };
-NormParams add_norm_params(ParamTable& table, const ModelDeck& model, const std::string& prefix, const std::string& stack,
-                           int layer);
+NormParams add_norm_params(ParamTable& table, const ModelDeck& model, const std::string& prefix,
+                           const std::string& stack, int layer);
 void norm_forward(Context& c, const NormParams& n, Tensor y, Tensor mean, Tensor rstd, Tensor x);
-void norm_backward(Context& c, const NormParams& n, Tensor dx /*+=*/, Tensor dy, Tensor x, Tensor mean, Tensor rstd, Into into);
+void norm_backward(Context& c, const NormParams& n, Tensor dx /*+=*/, Tensor dy, Tensor x, Tensor mean, Tensor rstd,
+                   Into into);
 
 class Block {
  public:
@@ -67,8 +68,9 @@ class Block {
   double eps_;
   Activation activation_;
   NormParams norm1_, norm2_;
-  ParamId qkv_ = -1, qkv_bias_ = -1, q_gain_ = -1, k_gain_ = -1, out_ = -1, out_bias_ = -1;  // q, k, v follow each other
-  ParamId up_ = -1, up_bias_ = -1, down_ = -1, down_bias_ = -1;                              // gate, up when gated
+  ParamId qkv_ = -1, qkv_bias_ = -1, q_gain_ = -1, k_gain_ = -1, out_ = -1,
+          out_bias_ = -1;                                        // q, k, v follow each other
+  ParamId up_ = -1, up_bias_ = -1, down_ = -1, down_bias_ = -1;  // gate, up when gated
 };
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-// What every layer needs besides its own parameters: hardware, grid, weights, scratch memory, and the facts of this step.
+// What every layer needs besides its own parameters: hardware, grid, weights, scratch memory, and the facts of this
+// step.
 
 #include "trireme/comm/process_grid.h"
 #include "trireme/device/arena.h"
@@ -17,15 +18,15 @@ struct Context {
   bool sequence_parallel = true;
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
-  double dropout = 0;        // 0 when evaluating
-  Into into = Into::add;     // gradients of blocks: replace in the first micro-batch of a step
-  Tensor rope_table;         // [sequence, R/2, 2] or absent
+  double dropout = 0;     // 0 when evaluating
+  Into into = Into::add;  // gradients of blocks: replace in the first micro-batch of a step
+  Tensor rope_table;      // [sequence, R/2, 2] or absent
 
   DType acc() const { return accumulator_of(compute); }
 };
 
-// One micro-batch on this rank. T = micro * sequence / cp tokens; row b * (sequence/cp) + i is local token i of sequence b.
-// Under context parallelism the local tokens of a sequence are its chunks r and 2cp-1-r of 2cp.
+// One micro-batch on this rank. T = micro * sequence / cp tokens; row b * (sequence/cp) + i is local token i of
+// sequence b. Under context parallelism the local tokens of a sequence are its chunks r and 2cp-1-r of 2cp.
 struct MicroBatch {
   std::int64_t n_sequences = 0;
   Tensor ids_T, target_T;  // i32; target -1: not counted. Absent on stages that need neither.

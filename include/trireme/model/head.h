@@ -1,6 +1,7 @@
 #pragma once
-// Final norm, LM head and cross entropy over a vocabulary cut over tp. Last layer of the last stage. Logits exist only for a
-// chunk of tokens at a time: forward and backward of a chunk are done together, in the backward slot of the schedule.
+// Final norm, LM head and cross entropy over a vocabulary cut over tp. Last layer of the last stage. Logits exist only
+// for a chunk of tokens at a time: forward and backward of a chunk are done together, in the backward slot of the
+// schedule.
 
 #include "trireme/deck/deck.h"
 #include "trireme/model/block.h"

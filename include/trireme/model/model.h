@@ -23,7 +23,8 @@ class Model {
   const Block& block(std::int64_t layer) const { return blocks_[static_cast<std::size_t>(layer)]; }
   const Head& head() const { return head_; }
 
-  // Parameters of the matrix products: all but the input embedding and positions; the LM head counts (design, section 5).
+  // Parameters of the matrix products: all but the input embedding and positions; the LM head counts (design, section
+  // 5).
   std::int64_t n_flop_params() const;
 
  private:
@@ -34,8 +35,8 @@ class Model {
   Head head_;
 };
 
-// cos and sin of the rotary angles, [positions, R/2, 2] row-major, with the deck's scaling (Llama 3 report, section 3.2, as in
-// the Hugging Face configuration key rope_type = "llama3").
+// cos and sin of the rotary angles, [positions, R/2, 2] row-major, with the deck's scaling (Llama 3 report,
+// section 3.2, as in the Hugging Face configuration key rope_type = "llama3").
 std::vector<double> rope_angles(const ModelDeck& model);  // inverse frequencies, R/2 of them
 std::vector<double> rope_table(const ModelDeck& model);
 
@@ -54,12 +55,14 @@ class Stage {
   bool last() const { return last_; }
   Range layers() const { return layers_; }
 
-  // x_in: from the stage before (absent on the first). Returns the output, which lives in the slot until it is used again.
+  // x_in: from the stage before (absent on the first). Returns the output, which lives in the slot until it is used
+  // again.
   Tensor forward(Context& c, const MicroBatch& mb, Tensor x_in, Slot& slot) const;
   // Only on the last chunk, after forward: adds to loss_1.
   void loss(Context& c, const MicroBatch& mb, const Slot& slot, Tensor loss_1) const;
   // dy: in: gradient of the output (on the last chunk it is computed here, from the loss), out: gradient of x_in.
-  // done(layer): gradients of this layer are complete for this micro-batch (blocks in falling order, then k_first_layer).
+  // done(layer): gradients of this layer are complete for this micro-batch (blocks in falling order, then
+  // k_first_layer).
   void backward(Context& c, const MicroBatch& mb, Tensor dy, Slot& slot, Tensor loss_1, double gradient_scale,
                 const std::function<void(int)>& done) const;
 

@@ -1,6 +1,7 @@
 #pragma once
-// This rank's parameters and gradients: the local boxes, packed into flat buckets that are reduced and sharded as a whole.
-// A bucket is uniform: one chunk, one decay setting, one way of counting, so that every later pass runs over flat ranges.
+// This rank's parameters and gradients: the local boxes, packed into flat buckets that are reduced and sharded as a
+// whole. A bucket is uniform: one chunk, one decay setting, one way of counting, so that every later pass runs over
+// flat ranges.
 
 #include <vector>
 
@@ -24,16 +25,16 @@ struct BucketPart {
 
 struct Bucket {
   int chunk = 0;
-  int lowest_layer = 0;    // its gradients are complete when backward has passed this layer
+  int lowest_layer = 0;  // its gradients are complete when backward has passed this layer
   bool decay = true;
-  bool partial = false;    // gradients are to be summed over tp before anything else
+  bool partial = false;       // gradients are to be summed over tp before anything else
   bool at_both_ends = false;  // gradients are to be summed over the first and the last stage
-  bool counts = true;      // false: a copy of what another rank of {pp, tp} counts and writes
-  bool accumulates = false;  // gradients are always added to (embedding, head): must be zero when a step starts
+  bool counts = true;         // false: a copy of what another rank of {pp, tp} counts and writes
+  bool accumulates = false;   // gradients are always added to (embedding, head): must be zero when a step starts
   std::vector<BucketPart> parts;
   std::vector<Range> gaps;  // elements of no parameter: their gradients must be zero, reductions may scribble on them
-  std::int64_t size = 0;   // elements, padded to a multiple of the replicas
-  Tensor value, grad;      // [size]
+  std::int64_t size = 0;    // elements, padded to a multiple of the replicas
+  Tensor value, grad;       // [size]
 };
 
 struct ParamStoreOptions {
@@ -44,10 +45,11 @@ struct ParamStoreOptions {
 
 class ParamStore {
  public:
-  ParamStore(const ParamTable& table, const GridPoint& here, const Partition& partition, const ParamStoreOptions& options,
-             Arena& persistent);
+  ParamStore(const ParamTable& table, const GridPoint& here, const Partition& partition,
+             const ParamStoreOptions& options, Arena& persistent);
 
-  // The copy held by `chunk` (a tied embedding may have two on one rank only when there is one stage, and then it is one).
+  // The copy held by `chunk` (a tied embedding may have two on one rank only when there is one stage, and then it is
+  // one).
   const Param& at(ParamId id) const;
   bool holds(ParamId id) const { return params_[static_cast<std::size_t>(id)].value.data != nullptr; }
   // Consecutive joined parameters as one matrix (or vector) with the rows of all.

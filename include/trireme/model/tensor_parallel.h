@@ -1,6 +1,6 @@
 #pragma once
-// The two conjugate cuts of tensor parallelism, written once. Outside the matrix products a rank holds a slice of the tokens
-// (sequence parallelism) or all of them; inside it holds all tokens and a part of the features.
+// The two conjugate cuts of tensor parallelism, written once. Outside the matrix products a rank holds a slice of the
+// tokens (sequence parallelism) or all of them; inside it holds all tokens and a part of the features.
 //   forward  enter: gather tokens (or nothing)          leave: sum over tp, scattered over tokens (or all-reduced)
 //   backward of enter is leave, backward of leave is enter (Korthikanti et al., 2022, section 4.2.2).
 // With one tp rank everything here is free: tensors are passed through.

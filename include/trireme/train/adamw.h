@@ -1,6 +1,6 @@
 #pragma once
-// The optimizer's state of this rank and its update: AdamW over flat ranges of buckets (ZeRO-1). Rank r of the replicas holds
-// range r of every bucket; after the update the new weights are gathered.
+// The optimizer's state of this rank and its update: AdamW over flat ranges of buckets (ZeRO-1). Rank r of the replicas
+// holds range r of every bucket; after the update the new weights are gathered.
 
 #include <vector>
 
@@ -19,11 +19,12 @@ class AdamW {
 
   AdamW(ParamStore& params, const ProcessGrid& grid, Backend& backend, const PrecisionDeck& precision, Zero zero,
         Arena& persistent);
-  void initialise();                     // moments zero, masters from the weights
-  void masters_from_weights();           // after loading weights only
+  void initialise();            // moments zero, masters from the weights
+  void masters_from_weights();  // after loading weights only
   bool has_master() const { return separate_master_; }
   // norm_sq_1 (f64): squared norm of all gradients, the same on every rank; not finite: nothing changes.
-  void step(const OptimizerDeck& deck, double lr, double grad_scale, std::int64_t t, std::uint64_t seed, Tensor norm_sq_1);
+  void step(const OptimizerDeck& deck, double lr, double grad_scale, std::int64_t t, std::uint64_t seed,
+            Tensor norm_sq_1);
 
   const std::vector<State>& states() const { return states_; }
   std::size_t bytes() const;

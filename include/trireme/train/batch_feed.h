@@ -1,6 +1,6 @@
 #pragma once
-// From samples to the micro-batches of this rank: which samples a replica takes, which tokens a context-parallel rank takes,
-// what is masked. The data position is the number of samples consumed, on any grid.
+// From samples to the micro-batches of this rank: which samples a replica takes, which tokens a context-parallel rank
+// takes, what is masked. The data position is the number of samples consumed, on any grid.
 
 #include "trireme/comm/communicator.h"
 #include "trireme/comm/process_grid.h"

@@ -1,5 +1,6 @@
 #pragma once
-// The commands beside `train`: what a run would need (plan), and whether this grid computes what one rank computes (verify).
+// The commands beside `train`: what a run would need (plan), and whether this grid computes what one rank computes
+// (verify).
 
 #include <string>
 

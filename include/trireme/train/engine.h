@@ -1,6 +1,7 @@
 #pragma once
-// Everything one rank needs for a training step: memory, weights, pipeline, reduction, optimizer. It takes a batch and gives
-// losses; it knows no files, no log and no clock. The same class runs on a plan backend to find out how much memory it needs.
+// Everything one rank needs for a training step: memory, weights, pipeline, reduction, optimizer. It takes a batch and
+// gives losses; it knows no files, no log and no clock. The same class runs on a plan backend to find out how much
+// memory it needs.
 
 #include <memory>
 #include <string>
@@ -44,7 +45,8 @@ enum class Wires : std::uint8_t { real, planned };
 
 class Engine {
  public:
-  Engine(const Deck& deck, const Model& model, const ProcessGrid& grid, Backend& backend, const ArenaSizes& sizes, Wires wires);
+  Engine(const Deck& deck, const Model& model, const ProcessGrid& grid, Backend& backend, const ArenaSizes& sizes,
+         Wires wires);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -52,10 +54,11 @@ class Engine {
   void initialise();  // weights from the seed, optimizer state zero
 
   // Each enqueues its work and returns a ticket for numbers(); at most two may be outstanding.
-  int train(const HostBatch& batch, const UpdateSettings& settings);      // forward, backward, reduction, update
-  int gradients(const HostBatch& batch, const UpdateSettings& settings);  // the same without the update: they stay in params()
-  int evaluate(const HostBatch& batch);                                   // loss only
-  StepNumbers numbers(int ticket, double loss_scale);                     // waits for the device
+  int train(const HostBatch& batch, const UpdateSettings& settings);  // forward, backward, reduction, update
+  int gradients(const HostBatch& batch,
+                const UpdateSettings& settings);       // the same without the update: they stay in params()
+  int evaluate(const HostBatch& batch);                // loss only
+  StepNumbers numbers(int ticket, double loss_scale);  // waits for the device
 
   // Memory in the order it is taken: (purpose, bytes).
   using MemoryUse = std::vector<std::pair<std::string, std::size_t>>;

@@ -1,6 +1,6 @@
 #pragma once
-// Gradients from complete to reduced: sums over tp where each rank saw a part, over the two holders of a tied embedding, and
-// over the replicas {dp, cp}, bucket by bucket while backward still runs. It does not update weights.
+// Gradients from complete to reduced: sums over tp where each rank saw a part, over the two holders of a tied
+// embedding, and over the replicas {dp, cp}, bucket by bucket while backward still runs. It does not update weights.
 
 #include <vector>
 
@@ -21,7 +21,7 @@ class GradientReducer {
   void begin_step();  // zeroes the gradients that are only ever added to, and the gaps between the others
   // Backward of the last micro-batch has passed this layer of this chunk: buckets that are complete start to travel.
   void passed(int chunk, int layer);
-  void finish();      // starts what is left and waits for all
+  void finish();  // starts what is left and waits for all
   // norm_sq_1 (f64) += squares of the gradients, every logical element once over all ranks together.
   void add_norm(Tensor norm_sq_1) const;
 

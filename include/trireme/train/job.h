@@ -1,6 +1,6 @@
 #pragma once
-// Where a run takes place: device, communicators and process grid of this rank, chosen from the deck and from what the node
-// has. Every choice is kept as a line for the start-up table.
+// Where a run takes place: device, communicators and process grid of this rank, chosen from the deck and from what the
+// node has. Every choice is kept as a line for the start-up table.
 
 #include <memory>
 #include <string>
@@ -22,10 +22,10 @@ int threads_per_rank(const DeviceDeck& device, int local_size);
 struct Job {
   DeviceKind kind = DeviceKind::cpu;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Backend> host;           // CPU backend for host tensors: counts, agreements
-  std::unique_ptr<Communicator> control;   // all ranks, host tensors, MPI
+  std::unique_ptr<Backend> host;          // CPU backend for host tensors: counts, agreements
+  std::unique_ptr<Communicator> control;  // all ranks, host tensors, MPI
   std::unique_ptr<ProcessGrid> grid;
-  std::vector<std::string> decisions;      // "device   cpu, 2 threads: no GPU is visible"
+  std::vector<std::string> decisions;  // "device   cpu, 2 threads: no GPU is visible"
 };
 Job make_job(const Deck& deck, const MpiSession& session);
 

@@ -10,8 +10,8 @@ namespace trireme {
 
 class PipelineLinks {
  public:
-  PipelineLinks() = default;                                        // one stage: no wires
-  explicit PipelineLinks(const ProcessGrid& grid);                  // collective over the pp axis
+  PipelineLinks() = default;                                       // one stage: no wires
+  explicit PipelineLinks(const ProcessGrid& grid);                 // collective over the pp axis
   static PipelineLinks planned(int n_stages, double* bytes_sent);  // moves nothing, counts bytes
 
   // Each starts at once and returns the ticket. Messages on one wire arrive in the order sent.

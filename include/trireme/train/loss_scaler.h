@@ -1,6 +1,7 @@
 #pragma once
-// The dynamic loss scale of fp16 training, Megatron's algorithm: an overflow spends one unit of hysteresis and, when it is used
-// up, halves the scale; `window` good steps in a row double it and restore the hysteresis. Good steps alone do not restore it.
+// The dynamic loss scale of fp16 training, Megatron's algorithm: an overflow spends one unit of hysteresis and, when it
+// is used up, halves the scale; `window` good steps in a row double it and restore the hysteresis. Good steps alone do
+// not restore it.
 
 #include "trireme/deck/deck.h"
 

@@ -13,8 +13,8 @@ namespace trireme {
 // The factor f gives min + f (max - min).
 double learning_rate(const LrDeck& lr, std::int64_t step);
 
-// Sequences of the next step when `samples` were consumed: the ramp grows by ramp_step at equal distances in tokens until
-// ramp_tokens have passed.
+// Sequences of the next step when `samples` were consumed: the ramp grows by ramp_step at equal distances in tokens
+// until ramp_tokens have passed.
 std::int64_t global_batch(const BatchDeck& batch, std::int64_t sequence, std::int64_t samples);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 #pragma once
-// How much memory a rank will need and what it will compute and send: found by running the very code of a step on a backend
-// that computes nothing. Works without MPI for any rank of any grid.
+// How much memory a rank will need and what it will compute and send: found by running the very code of a step on a
+// backend that computes nothing. Works without MPI for any rank of any grid.
 
 #include "trireme/comm/process_grid.h"
 #include "trireme/train/engine.h"
@@ -11,18 +11,19 @@ struct RankPlan {
   GridPoint here;
   ArenaSizes sizes;
   Engine::MemoryUse memory;
-  std::int64_t n_params = 0;         // local elements
-  Counters flops;                    // of one step on this rank, recomputation included
-  ProcessGrid::Traffic traffic;      // bytes sent in one step
+  std::int64_t n_params = 0;     // local elements
+  Counters flops;                // of one step on this rank, recomputation included
+  ProcessGrid::Traffic traffic;  // bytes sent in one step
   double pipeline_bytes = 0;
-  std::vector<Range> layers;         // per chunk
-  std::vector<int> slots;            // micro-batches in flight per chunk
+  std::vector<Range> layers;  // per chunk
+  std::vector<int> slots;     // micro-batches in flight per chunk
   std::size_t total() const;
 };
 
 RankPlan plan_rank(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind);
 
-// FLOPs of the model per token, forward and backward: causal 6N + 6 L h s, full attention 6N + 12 L h s with h = heads * head_dim.
+// FLOPs of the model per token, forward and backward: causal 6N + 6 L h s, full attention 6N + 12 L h s with h = heads
+// * head_dim.
 struct ModelFlops {
   double causal = 0, full = 0;
 };

@@ -1,6 +1,7 @@
 #pragma once
-// Walks a schedule: receive, compute, send. The only code that knows micro-batches travel. Receives are posted one action
-// early, sends go on while the next action computes; a buffer is used again only after what left from it has left.
+// Walks a schedule: receive, compute, send. The only code that knows micro-batches travel. Receives are posted one
+// action early, sends go on while the next action computes; a buffer is used again only after what left from it has
+// left.
 
 #include <functional>
 #include <span>
@@ -14,8 +15,8 @@ namespace trireme {
 
 // Memory of a pipeline: how many micro-batches may be in flight per chunk, and what a boundary tensor looks like.
 struct PipelineLayout {
-  std::vector<int> n_slots;              // per local chunk
-  std::vector<std::size_t> slot_bytes;   // per local chunk: capacity of the arena of one slot
+  std::vector<int> n_slots;             // per local chunk
+  std::vector<std::size_t> slot_bytes;  // per local chunk: capacity of the arena of one slot
   std::int64_t own_tokens = 0, hidden = 0;
   DType compute = DType::f32;
 };
@@ -23,13 +24,14 @@ struct PipelineLayout {
 class Pipeline {
  public:
   // Boundary buffers come from `persistent`, slots are arenas of their own.
-  Pipeline(std::vector<Stage> stages, const PipelineLayout& layout, PipelineLinks links, Backend& backend, Arena& persistent);
+  Pipeline(std::vector<Stage> stages, const PipelineLayout& layout, PipelineLinks links, Backend& backend,
+           Arena& persistent);
 
   struct Work {
     std::span<const MicroBatch> micro_batches;
-    Tensor loss_1;               // f64, += on the last stage
+    Tensor loss_1;  // f64, += on the last stage
     double gradient_scale = 1;
-    bool training = true;        // false: forward only, loss without gradients
+    bool training = true;                              // false: forward only, loss without gradients
     std::function<void(int chunk, int layer)> passed;  // gradients of this layer are complete for the whole step
   };
   void run(Context& c, const Schedule& schedule, const Work& work);

@@ -1,6 +1,6 @@
 #pragma once
-// What a run says: one readable line and one JSON object per logged step, validation losses and events, a live line on a
-// terminal. Rank 0 only; the other ranks hold a reporter that is silent.
+// What a run says: one readable line and one JSON object per logged step, validation losses and events, a live line on
+// a terminal. Rank 0 only; the other ranks hold a reporter that is silent.
 
 #include <chrono>
 #include <string>
@@ -19,8 +19,8 @@ struct StepReport {
 class Reporter {
  public:
   enum class Voice : std::uint8_t { silent, speaking };
-  // peak_flops: of one rank's device, 0 when unknown. memory: planned bytes of this rank. first_step: metrics of later steps
-  // are cut off, they belong to a future that a resume undoes.
+  // peak_flops: of one rank's device, 0 when unknown. memory: planned bytes of this rank. first_step: metrics of later
+  // steps are cut off, they belong to a future that a resume undoes.
   Reporter(const Deck& deck, Voice voice, const ModelFlops& flops, double peak_flops, int n_ranks, double memory);
   void begin(std::int64_t first_step);
   void step(const StepReport& report);

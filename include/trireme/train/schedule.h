@@ -1,6 +1,6 @@
 #pragma once
-// Pipeline schedules as data: a list of actions for one stage, from pure functions of a few integers. Gradient accumulation is
-// the one-stage case. Nothing here computes or communicates; the executor walks the list.
+// Pipeline schedules as data: a list of actions for one stage, from pure functions of a few integers. Gradient
+// accumulation is the one-stage case. Nothing here computes or communicates; the executor walks the list.
 
 #include <cstdint>
 #include <string>
@@ -18,8 +18,8 @@ using Schedule = std::vector<Action>;
 
 // All forwards, then all backwards. With chunks: micro-batches pass chunk by chunk.
 Schedule gpipe(int stage, int n_stages, int n_micro, int n_chunks);
-// One forward, one backward after a warm-up (Narayanan et al., 2021, section 2.2); interleaved for n_chunks > 1, then n_micro
-// must be a multiple of n_stages.
+// One forward, one backward after a warm-up (Narayanan et al., 2021, section 2.2); interleaved for n_chunks > 1, then
+// n_micro must be a multiple of n_stages.
 Schedule one_f_one_b(int stage, int n_stages, int n_micro, int n_chunks);
 // Forward actions only: validation.
 Schedule forward_only(int n_stages, int n_micro, int n_chunks);

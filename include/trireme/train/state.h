@@ -1,6 +1,6 @@
 #pragma once
-// What a checkpoint holds. everything() lists each array once; save and load walk that list. Progress is the few numbers beside
-// the arrays.
+// What a checkpoint holds. everything() lists each array once; save and load walk that list. Progress is the few
+// numbers beside the arrays.
 
 #include <string>
 #include <vector>
@@ -24,6 +24,7 @@ enum class Contents : std::uint8_t { all, weights };
 std::vector<Stored> everything(Engine& engine, Contents contents);
 
 Attributes to_attributes(const Progress& progress);
-Progress progress_from(const Attributes& attributes, const std::string& path);  // throws Error(Exit::data) on absent numbers
+Progress progress_from(const Attributes& attributes,
+                       const std::string& path);  // throws Error(Exit::data) on absent numbers
 
 }  // namespace trireme

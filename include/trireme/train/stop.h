@@ -1,5 +1,6 @@
 #pragma once
-// Requests to stop from outside: SIGTERM, SIGUSR1, SIGUSR2 (batch systems) and SIGINT (terminal; a second one ends at once).
+// Requests to stop from outside: SIGTERM, SIGUSR1, SIGUSR2 (batch systems) and SIGINT (terminal; a second one ends at
+// once).
 
 namespace trireme {
 

@@ -1,6 +1,6 @@
 #pragma once
-// The main loop: resume, steps, validation, checkpoints, stopping. It decides when; how is the business of engine, checkpoint
-// and reporter. Every decision is made from numbers that all ranks share.
+// The main loop: resume, steps, validation, checkpoints, stopping. It decides when; how is the business of engine,
+// checkpoint and reporter. Every decision is made from numbers that all ranks share.
 
 #include <memory>
 #include <optional>
@@ -37,7 +37,7 @@ class Trainer {
   void load(const std::string& path, Contents contents);
   void check_model(const Attributes& attributes, const std::string& path) const;
   void one_step();
-  void settle();     // reads the numbers of the outstanding step and reports them
+  void settle();  // reads the numbers of the outstanding step and reports them
   double validate();
   void save();
   bool must_stop();

@@ -1,5 +1,5 @@
-// One deck, every grid: the same losses and gradient norms on one rank and on every grid, for ten steps (design, section 6,
-// test 5). One MPI job runs all cases: a grid of n ranks uses the first n ranks of the job.
+// One deck, every grid: the same losses and gradient norms on one rank and on every grid, for ten steps (design,
+// section 6, test 5). One MPI job runs all cases: a grid of n ranks uses the first n ranks of the job.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -27,18 +27,35 @@ namespace {
 using Settings = std::vector<std::string>;
 
 // Models that between them use every feature; sizes are odd where they may be.
-const Settings k_common = {"run.steps=10", "batch.global=8", "data.source=mock", "data.eod=3", "data.mask_eod=true", "lr.max=0.01",
-                           "lr.warmup=3", "model.vocab_multiple=4", "parallel.bucket_mb=0.02", "device.kind=cpu"};
-const Settings k_gpt2 = {"model.layers=4", "model.hidden=24", "model.heads=4", "model.sequence=16", "model.vocab=61",
-                         "model.dropout=0.1", "model.ffn=52"};
-const Settings k_llama = {"model.layers=4", "model.hidden=20", "model.heads=8", "model.kv_heads=4", "model.head_dim=6",
-                          "model.sequence=16", "model.vocab=67", "model.norm=rms", "model.activation=swiglu",
-                          "model.position=rope", "model.bias=qkv", "model.qk_norm=true", "model.tie_embeddings=false",
-                          "model.ffn=37", "model.z_loss=0.001", "model.rope_scaling=llama3", "model.rope_original_sequence=8"};
+const Settings k_common = {"run.steps=10",   "batch.global=8",         "data.source=mock",
+                           "data.eod=3",     "data.mask_eod=true",     "lr.max=0.01",
+                           "lr.warmup=3",    "model.vocab_multiple=4", "parallel.bucket_mb=0.02",
+                           "device.kind=cpu"};
+const Settings k_gpt2 = {"model.layers=4", "model.hidden=24",   "model.heads=4", "model.sequence=16",
+                         "model.vocab=61", "model.dropout=0.1", "model.ffn=52"};
+const Settings k_llama = {"model.layers=4",
+                          "model.hidden=20",
+                          "model.heads=8",
+                          "model.kv_heads=4",
+                          "model.head_dim=6",
+                          "model.sequence=16",
+                          "model.vocab=67",
+                          "model.norm=rms",
+                          "model.activation=swiglu",
+                          "model.position=rope",
+                          "model.bias=qkv",
+                          "model.qk_norm=true",
+                          "model.tie_embeddings=false",
+                          "model.ffn=37",
+                          "model.z_loss=0.001",
+                          "model.rope_scaling=llama3",
+                          "model.rope_original_sequence=8"};
 // relu_squared with so few channels is chaotic at the common learning rate: rounding would grow tenfold per step.
-const Settings k_window = {"model.layers=5", "model.hidden=16", "model.heads=6", "model.kv_heads=3", "model.head_dim=8",
-                           "model.sequence=24", "model.vocab=53", "model.norm=rms", "model.activation=relu_squared",
-                           "model.position=rope", "model.bias=none", "model.window=7", "model.dropout=0.2", "lr.max=0.003"};
+const Settings k_window = {"model.layers=5",      "model.hidden=16",  "model.heads=6",
+                           "model.kv_heads=3",    "model.head_dim=8", "model.sequence=24",
+                           "model.vocab=53",      "model.norm=rms",   "model.activation=relu_squared",
+                           "model.position=rope", "model.bias=none",  "model.window=7",
+                           "model.dropout=0.2",   "lr.max=0.003"};
 
 struct Case {
   const char* model;
@@ -87,7 +104,8 @@ Deck deck_of(const Case& which, const std::string& precision, bool one_rank) {
   settings.push_back("precision.compute=" + precision);
   if (!one_rank) {
     const char* keys[] = {"parallel.pipeline", "parallel.data", "parallel.context", "parallel.tensor"};
-    for (std::size_t i = 0; i < 4; ++i) settings.push_back(std::string(keys[i]) + "=" + std::to_string(which.pp_dp_cp_tp[i]));
+    for (std::size_t i = 0; i < 4; ++i)
+      settings.push_back(std::string(keys[i]) + "=" + std::to_string(which.pp_dp_cp_tp[i]));
     settings.insert(settings.end(), which.extra.begin(), which.extra.end());
   }
   const int n = which.pp_dp_cp_tp[0] * which.pp_dp_cp_tp[1] * which.pp_dp_cp_tp[2] * which.pp_dp_cp_tp[3];
@@ -100,7 +118,8 @@ struct Curve {
 
 Curve run(const Deck& deck, const ProcessGrid& grid, Backend& backend, Communicator& control) {
   const Model model(deck.model);
-  const TokenSplit data = open_tokens(deck.data, deck.model.vocab, deck.model.sequence, static_cast<std::uint64_t>(deck.run.seed));
+  const TokenSplit data =
+      open_tokens(deck.data, deck.model.vocab, deck.model.sequence, static_cast<std::uint64_t>(deck.run.seed));
   const RankPlan plan = plan_rank(deck, model, grid.here(), DeviceKind::cpu);
   Engine engine(deck, model, grid, backend, plan.sizes, Wires::real);
   engine.initialise();
@@ -118,8 +137,9 @@ Curve run(const Deck& deck, const ProcessGrid& grid, Backend& backend, Communica
   }
   // The plan is the allocation: every arena is used to its last byte and no further.
   const ArenaSizes used = engine.peaks();
-  require(used.persistent == plan.sizes.persistent && used.scratch == plan.sizes.scratch && used.slots == plan.sizes.slots,
-          "planned bytes are not the bytes taken");
+  require(
+      used.persistent == plan.sizes.persistent && used.scratch == plan.sizes.scratch && used.slots == plan.sizes.slots,
+      "planned bytes are not the bytes taken");
   return curve;
 }
 
