@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +44,10 @@ class Descriptor {
   void reserve(std::int64_t bytes, int mode) const {
     if (bytes == 0 || ::fallocate(file_, mode, 0, bytes) == 0) return;
     if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) no_room(bytes);
+    struct statvfs disk {};
+    if (::fstatvfs(file_, &disk) != 0 || disk.f_bavail >= static_cast<std::uint64_t>(bytes) / disk.f_frsize) return;
+    errno = ENOSPC;
+    no_room(bytes);
   }
   void resize(std::int64_t bytes) const {
     if (::ftruncate(file_, bytes) != 0) no_room(bytes);

@@ -1,6 +1,8 @@
 #include "h5_calls.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "trireme/base/check.h"
 
@@ -8,12 +10,22 @@ namespace trireme {
 
 namespace {
 
-herr_t append_description(unsigned, const H5E_error2_t* entry, void* text) {
-  auto& all = *static_cast<std::string*>(text);
-  if (entry->desc == nullptr || *entry->desc == 0) return 0;
-  if (!all.empty()) all += "; ";
-  all += entry->desc;
+herr_t append_description(unsigned, const H5E_error2_t* entry, void* texts) {
+  if (entry->desc != nullptr && *entry->desc != 0)
+    static_cast<std::vector<std::string>*>(texts)->push_back(entry->desc);
   return 0;
+}
+
+// HDF5's reasons from the cause outwards; of the many the first two and the last, on one line.
+std::string error_stack() {
+  std::vector<std::string> texts;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, append_description, &texts);
+  if (texts.empty()) return "HDF5 gives no reason";
+  std::string all = texts.front();
+  if (texts.size() > 2) all += "; " + texts[1];
+  if (texts.size() > 1) all += "; " + texts.back();
+  std::replace(all.begin(), all.end(), '\n', ' ');
+  return all;
 }
 
 // IEEE style: sign, exponent, fraction from the highest bit down.
@@ -51,9 +63,7 @@ bool H5Object::close() {
 
 std::int64_t check_h5(std::int64_t result, const std::string& what) {
   if (result >= 0) return result;
-  std::string stack;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, append_description, &stack);
-  throw Error(Exit::data, what + " failed: " + (stack.empty() ? "HDF5 gives no reason" : stack));
+  throw Error(Exit::data, what + " failed: " + error_stack());
 }
 
 void silence_h5() {

@@ -171,7 +171,7 @@ void H5File::write(const H5Array& array, std::span<const Box> boxes, const std::
   const Selection selection = select(array, boxes);
   const H5Object type = type_of(array.dtype);
   check_h5(H5Dwrite(array.object.id(), type.id(), selection.memory.id(), selection.file.id(), transfer_.id(), data),
-           path_ + ": writing " + array.path);
+           path_ + ": writing " + array.path + " (is the disk full or a quota used up?)");
 }
 
 void H5File::read(const H5Array& array, std::span<const Box> boxes, std::byte* data) const {
