@@ -16,30 +16,34 @@ Action item(Action::Kind kind, int k, int n_stages, int n_chunks) {
   return {kind, kind == Action::forward ? chunk : n_chunks - 1 - chunk, micro};
 }
 
+// One chunk: plain order.
+int group_of(int n_stages, int n_micro, int n_chunks) {
+  require(n_chunks == 1 || n_micro % n_stages == 0, "interleaving needs a multiple of the stages in micro-batches");
+  return n_chunks == 1 ? 1 : n_stages;
+}
+
 }  // namespace
 
 Schedule gpipe(int, int n_stages, int n_micro, int n_chunks) {
+  const int group = group_of(n_stages, n_micro, n_chunks);
   Schedule schedule = forward_only(n_stages, n_micro, n_chunks);
-  for (int chunk = n_chunks - 1; chunk >= 0; --chunk) {
-    for (int micro = 0; micro < n_micro; ++micro) schedule.push_back({Action::backward, chunk, micro});
-  }
+  for (int k = 0; k < n_micro * n_chunks; ++k) schedule.push_back(item(Action::backward, k, group, n_chunks));
   return schedule;
 }
 
-Schedule forward_only(int, int n_micro, int n_chunks) {
+// Chunk after chunk for all micro-batches would fill the wires: stage 0 must take what comes round before it goes on.
+Schedule forward_only(int n_stages, int n_micro, int n_chunks) {
+  const int group = group_of(n_stages, n_micro, n_chunks);
   Schedule schedule;
-  for (int chunk = 0; chunk < n_chunks; ++chunk) {
-    for (int micro = 0; micro < n_micro; ++micro) schedule.push_back({Action::forward, chunk, micro});
-  }
+  for (int k = 0; k < n_micro * n_chunks; ++k) schedule.push_back(item(Action::forward, k, group, n_chunks));
   return schedule;
 }
 
 Schedule one_f_one_b(int stage, int n_stages, int n_micro, int n_chunks) {
-  require(n_chunks == 1 || n_micro % n_stages == 0, "interleaving needs a multiple of the stages in micro-batches");
+  const int group = group_of(n_stages, n_micro, n_chunks);
   const int total = n_micro * n_chunks;
   const int wanted = n_chunks == 1 ? n_stages - stage - 1 : 2 * (n_stages - stage - 1) + (n_chunks - 1) * n_stages;
   const int warm_up = std::min(total, wanted);
-  const int group = n_chunks == 1 ? 1 : n_stages;  // one chunk: plain order
   Schedule schedule;
   for (int k = 0; k < warm_up; ++k) schedule.push_back(item(Action::forward, k, group, n_chunks));
   for (int k = warm_up; k < total; ++k) {

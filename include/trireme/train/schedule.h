@@ -16,10 +16,10 @@ struct Action {
 };
 using Schedule = std::vector<Action>;
 
-// All forwards, then all backwards. With chunks: micro-batches pass chunk by chunk.
+// All forwards, then all backwards.
 Schedule gpipe(int stage, int n_stages, int n_micro, int n_chunks);
-// One forward, one backward after a warm-up (Narayanan et al., 2021, section 2.2); interleaved for n_chunks > 1, then
-// n_micro must be a multiple of n_stages.
+// One forward, one backward after a warm-up (Narayanan et al., 2021, section 2.2). With n_chunks > 1 every schedule is
+// interleaved, and n_micro must be a multiple of n_stages.
 Schedule one_f_one_b(int stage, int n_stages, int n_micro, int n_chunks);
 // Forward actions only: validation.
 Schedule forward_only(int n_stages, int n_micro, int n_chunks);
