@@ -1,0 +1,282 @@
+#include "gemm.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "check.h"
+#include "trireme/base/log.h"
+
+namespace trireme {
+
+namespace {
+
+constexpr int k_candidates = 16, k_rounds = 5;
+
+cudaDataType_t cuda_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      throw Error(Exit::usage,
+                  std::string("CUDA has no matmul() for ") + name_of(dtype) +
+                      ": set precision.compute to \"fp32\", \"bf16\" or \"fp16\", or device.kind = \"cpu\"");
+  }
+}
+
+// Largest power of two up to 16 that divides the address and every row.
+std::int64_t alignment_of(const Tensor& t) {
+  if (!t) return 16;
+  const auto bits = reinterpret_cast<std::uintptr_t>(t.data) |
+                    static_cast<std::uintptr_t>(t.pitch * static_cast<std::int64_t>(size_of(t.dtype))) | 16U;
+  return static_cast<std::int64_t>(bits & (~bits + 1));
+}
+
+GemmKey key_of(const GemmProblem& p) {
+  const auto type = [](const Tensor& t) { return static_cast<std::int64_t>(t.dtype); };
+  return {p.a_transposed * 2 + p.b_transposed,
+          p.m,
+          p.n,
+          p.k,
+          p.a.pitch,
+          p.b.pitch,
+          p.d.pitch,
+          type(p.a) * 256 + type(p.b),
+          type(p.d),
+          p.accumulate * 4 + (p.before ? 2 : 0) + (p.bias ? 1 : 0),
+          alignment_of(p.a),
+          alignment_of(p.b),
+          alignment_of(p.d),
+          p.before ? p.before.pitch : 0};
+}
+
+template <class T>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, T value) {
+  check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value));
+}
+template <class T>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+}
+
+cublasLtMatrixLayout_t layout(const Tensor& t, std::int64_t rows, std::int64_t columns) {
+  cublasLtMatrixLayout_t made = nullptr;
+  check(cublasLtMatrixLayoutCreate(&made, cuda_type(t.dtype), static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(columns), t.pitch));
+  return made;
+}
+
+double median(std::vector<float> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+struct Timer {
+  cudaEvent_t begin = nullptr, end = nullptr;
+  Timer() {
+    check(cudaEventCreate(&begin));
+    check(cudaEventCreate(&end));
+  }
+  ~Timer() {
+    cudaEventDestroy(begin);
+    cudaEventDestroy(end);
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+};
+
+}  // namespace
+
+struct Gemm::Plan {
+  cublasLtMatmulDesc_t description = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+  double milliseconds = 0;
+  bool usable = true;
+
+  Plan(const GemmProblem& p, bool allow_tf32) {
+    const bool tf32 = allow_tf32 && p.a.dtype == DType::f32;
+    check(cublasLtMatmulDescCreate(&description, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    set(description, CUBLASLT_MATMUL_DESC_TRANSA, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(description, CUBLASLT_MATMUL_DESC_TRANSB, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set_epilogue(p);
+    a = p.a_transposed ? layout(p.a, p.k, p.m) : layout(p.a, p.m, p.k);
+    b = p.b_transposed ? layout(p.b, p.n, p.k) : layout(p.b, p.k, p.n);
+    d = layout(p.d, p.m, p.n);
+  }
+  ~Plan() {
+    cublasLtMatrixLayoutDestroy(a);
+    cublasLtMatrixLayoutDestroy(b);
+    cublasLtMatrixLayoutDestroy(d);
+    cublasLtMatmulDescDestroy(description);
+  }
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  void set_epilogue(const GemmProblem& p) const {
+    if (p.before) {
+      set(description, CUBLASLT_MATMUL_DESC_EPILOGUE,
+          p.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX);
+      set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.before.pitch);
+      set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE,
+          static_cast<std::int32_t>(cuda_type(p.before.dtype)));
+    } else if (p.bias) {
+      set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    }
+    if (p.bias) {
+      set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(cuda_type(p.bias.dtype)));
+    }
+    point_epilogue(p);
+  }
+  // The same plan serves every layer: only the pointers change.
+  void point_epilogue(const GemmProblem& p) const {
+    if (p.before) set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, static_cast<void*>(p.before.data));
+    if (p.bias) set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(p.bias.data));
+  }
+};
+
+Gemm::Gemm(CudaBackend& backend, const std::string& device_name, std::size_t workspace_bytes)
+    : backend_(backend),
+      workspace_bytes_(workspace_bytes),
+      // Deterministic runs take the library's first guess: a file written by another run must not change the bits.
+      cache_(backend.options().deterministic ? "" : [&] {
+        std::string gpu = device_name;
+        std::replace(gpu.begin(), gpu.end(), ' ', '_');
+        return format("gemm-%s-%zu.txt", gpu.c_str(), cublasLtGetVersion());
+      }()) {
+  check(cublasLtCreate(&handle_));
+}
+
+Gemm::~Gemm() {
+  plans_.clear();
+  cublasLtDestroy(handle_);
+}
+
+std::string Gemm::describe() const {
+  const std::size_t v = cublasLtGetVersion();
+  return format("cuBLASLt %zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
+}
+
+cublasStatus_t Gemm::launch(const Plan& plan, const GemmProblem& p, const cublasLtMatmulAlgo_t& algorithm,
+                            std::byte* d) {
+  const float alpha = 1.0F, beta = p.accumulate ? 1.0F : 0.0F;
+  return cublasLtMatmul(handle_, plan.description, &alpha, p.a.data, plan.a, p.b.data, plan.b, &beta, d, plan.d, d,
+                        plan.d, &algorithm, backend_.scratch(workspace_bytes_), workspace_bytes_, backend_.stream());
+}
+
+void Gemm::run(const GemmProblem& problem) {
+  const Plan& plan = plan_for(problem);
+  if (!plan.usable) {
+    throw Error(
+        Exit::rank,
+        format("cuBLASLt has no algorithm for a matrix product of %lld x %lld x %lld (%s, %s into %s)",
+               static_cast<long long>(problem.m), static_cast<long long>(problem.n), static_cast<long long>(problem.k),
+               name_of(problem.a.dtype), name_of(problem.b.dtype), name_of(problem.d.dtype)));
+  }
+  plan.point_epilogue(problem);
+  check(launch(plan, problem, plan.algorithm, problem.d.data));
+}
+
+double Gemm::milliseconds(const GemmProblem& problem) {
+  return plan_for(problem).milliseconds;
+}
+
+Gemm::Plan& Gemm::plan_for(const GemmProblem& problem) {
+  auto& plan = plans_[key_of(problem)];
+  if (!plan) {
+    auto made = std::make_unique<Plan>(problem, backend_.options().allow_tf32);
+    choose(*made, problem);
+    plan = std::move(made);
+  }
+  return *plan;
+}
+
+void Gemm::choose(Plan& plan, const GemmProblem& p) {
+  const GemmKey key = key_of(p);
+  if (const auto known = cache_.find(key)) {
+    std::copy(known->algorithm.begin(), known->algorithm.end(), std::begin(plan.algorithm.data));
+    cublasLtMatmulHeuristicResult_t result{};
+    const auto status =
+        cublasLtMatmulAlgoCheck(handle_, plan.description, plan.a, plan.b, plan.d, plan.d, &plan.algorithm, &result);
+    if (status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes_) {
+      plan.milliseconds = known->milliseconds;
+      return;
+    }
+  }
+  auto candidates = guesses(plan, p);
+  plan.usable = !candidates.empty();
+  if (!plan.usable) return;
+  plan.algorithm = candidates.front().algo;
+  if (backend_.options().deterministic || candidates.size() == 1 || backend_.capturing()) return;
+  time_candidates(plan, p, candidates);
+  GemmChoice choice;
+  std::copy(std::begin(plan.algorithm.data), std::end(plan.algorithm.data), choice.algorithm.begin());
+  choice.milliseconds = plan.milliseconds;
+  cache_.put(key, choice);
+}
+
+// The library's best guesses, best first; none when it cannot do the problem.
+std::vector<cublasLtMatmulHeuristicResult_t> Gemm::guesses(const Plan& plan, const GemmProblem& p) {
+  std::vector<cublasLtMatmulHeuristicResult_t> candidates(k_candidates);
+  cublasLtMatmulPreference_t preference = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&preference));
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes_);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment_of(p.a)));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment_of(p.b)));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(alignment_of(p.d)));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignment_of(p.d)));
+  if (backend_.options().deterministic) {
+    set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  }
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_, plan.description, plan.a, plan.b, plan.d, plan.d, preference, k_candidates, candidates.data(), &found);
+  check(cublasLtMatmulPreferenceDestroy(preference));
+  candidates.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
+  return candidates;
+}
+
+// A product that overwrites its result may be run again and again; one that accumulates is timed into other memory.
+void Gemm::time_candidates(Plan& plan, const GemmProblem& p, std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
+  std::byte* d = p.d.data;
+  void* other = nullptr;
+  if (p.accumulate) {
+    const auto bytes = static_cast<std::size_t>(p.d.pitch * p.n) * size_of(p.d.dtype);
+    if (cudaMalloc(&other, bytes) != cudaSuccess) {
+      (void)cudaGetLastError();  // clear it: the first guess serves
+      return;
+    }
+    check(cudaMemsetAsync(other, 0, bytes, backend_.stream()));
+    d = static_cast<std::byte*>(other);
+  }
+  const Timer timer;
+  std::vector<std::vector<float>> times(candidates.size());
+  for (int round = -1; round < k_rounds; ++round) {
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      check(cudaEventRecord(timer.begin, backend_.stream()));
+      const bool ran = launch(plan, p, candidates[c].algo, d) == CUBLAS_STATUS_SUCCESS;
+      check(cudaEventRecord(timer.end, backend_.stream()));
+      check(cudaEventSynchronize(timer.end));
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, timer.begin, timer.end));
+      if (round >= 0) times[c].push_back(ran ? ms : 1e30F);
+    }
+  }
+  check(cudaFree(other));
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    const double ms = median(times[c]);
+    if (c > 0 && ms >= plan.milliseconds) continue;
+    plan.milliseconds = ms;
+    plan.algorithm = candidates[c].algo;
+  }
+  log().debug(format(
+      "GEMM %lldx%lldx%lld: %.3f ms, first guess %.3f ms, %.0f TFLOP/s", static_cast<long long>(p.m),
+      static_cast<long long>(p.n), static_cast<long long>(p.k), plan.milliseconds, median(times[0]),
+      2e-9 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) / plan.milliseconds));
+}
+
+}  // namespace trireme

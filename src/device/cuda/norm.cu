@@ -1,0 +1,198 @@
+// Layer and RMS norm over C channels, alone or fused with the residual before it. One pass over memory: a row stays in
+// the registers of its block; rows that do not fit (or are not aligned) are read again by a slower kernel.
+
+#include "dropout.cuh"
+#include "kernels.cuh"
+
+namespace trireme {
+
+namespace {
+
+constexpr int k_max_threads = 1024;
+
+template <class T>
+struct NormArgs {
+  T* y;
+  float *mean, *rstd;
+  const T *x, *gain, *bias;
+  std::int64_t columns;
+  float eps;
+  bool layer;
+  // residual_out = residual + dropped(x + x_bias); residual_out null: x is normalised as it is
+  T* residual_out;
+  const T *x_bias, *residual;
+  Dropout dropout;
+};
+
+// What is normalised, rounded as it is stored.
+template <class T, int N>
+__device__ inline void read_row_part(float (&v)[N], const NormArgs<T>& a, std::int64_t row, std::int64_t column) {
+  const std::int64_t at = row * a.columns + column;
+  load<T, N>(v, a.x + at);
+  if (a.residual_out == nullptr) return;
+  float other[N];
+  if (a.x_bias != nullptr) {
+    load<T, N>(other, a.x_bias + column);
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] += other[i];
+  }
+  a.dropout.template apply<N>(v, row, column);
+  if (a.residual != nullptr) {
+    load<T, N>(other, a.residual + at);
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] += other[i];
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) v[i] = to_float(from_float<T>(v[i]));
+  store<T, N>(a.residual_out + at, v);
+}
+
+template <class T, int N>
+__device__ inline void write_row_part(const float (&v)[N], const NormArgs<T>& a, std::int64_t row, std::int64_t column,
+                                      float mean, float rstd) {
+  float gain[N], bias[N], y[N];
+  load<T, N>(gain, a.gain + column);
+#pragma unroll
+  for (int i = 0; i < N; ++i) y[i] = (v[i] - mean) * rstd * gain[i];
+  if (a.bias != nullptr) {
+    load<T, N>(bias, a.bias + column);
+#pragma unroll
+    for (int i = 0; i < N; ++i) y[i] += bias[i];
+  }
+  store<T, N>(a.y + row * a.columns + column, y);
+}
+
+template <class T>
+__device__ inline void write_statistics(const NormArgs<T>& a, std::int64_t row, float mean, float rstd) {
+  if (threadIdx.x != 0) return;
+  if (a.layer && a.mean != nullptr) a.mean[row] = mean;
+  a.rstd[row] = rstd;
+}
+
+// K accesses of N elements per thread.
+template <class T, int N, int K>
+__global__ void __launch_bounds__(K <= 2 ? 512 : k_max_threads) norm_kernel(NormArgs<T> a) {
+  __shared__ float shared[2][32];
+  const std::int64_t row = blockIdx.x, accesses = a.columns / N;
+  float v[K][N], sum = 0.0F, squares = 0.0F;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const std::int64_t access = threadIdx.x + static_cast<std::int64_t>(k) * blockDim.x;
+    if (access < accesses) {
+      read_row_part<T, N>(v[k], a, row, access * N);
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) v[k][i] = 0.0F;
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += v[k][i];
+  }
+  const float mean = a.layer ? block_sum(sum, shared[0]) / static_cast<float>(a.columns) : 0.0F;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const bool inside = threadIdx.x + static_cast<std::int64_t>(k) * blockDim.x < accesses;
+#pragma unroll
+    for (int i = 0; i < N; ++i) squares += inside ? (v[k][i] - mean) * (v[k][i] - mean) : 0.0F;
+  }
+  const float rstd = rsqrtf(block_sum(squares, shared[1]) / static_cast<float>(a.columns) + a.eps);
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const std::int64_t access = threadIdx.x + static_cast<std::int64_t>(k) * blockDim.x;
+    if (access < accesses) write_row_part<T, N>(v[k], a, row, access * N, mean, rstd);
+  }
+  write_statistics(a, row, mean, rstd);
+}
+
+// Any number of channels, one element per access; the row is read again from `x` or from what was just stored.
+template <class T>
+__global__ void norm_loop_kernel(NormArgs<T> a) {
+  __shared__ float shared[2][32];
+  const std::int64_t row = blockIdx.x;
+  const T* const stored = a.residual_out == nullptr ? a.x : a.residual_out;
+  float sum = 0.0F, squares = 0.0F;
+  for (std::int64_t c = threadIdx.x; c < a.columns; c += blockDim.x) {
+    float v[1];
+    read_row_part<T, 1>(v, a, row, c);
+    sum += v[0];
+  }
+  const float mean = a.layer ? block_sum(sum, shared[0]) / static_cast<float>(a.columns) : 0.0F;
+  for (std::int64_t c = threadIdx.x; c < a.columns; c += blockDim.x) {
+    const float v = to_float(stored[row * a.columns + c]) - mean;
+    squares += v * v;
+  }
+  const float rstd = rsqrtf(block_sum(squares, shared[1]) / static_cast<float>(a.columns) + a.eps);
+  for (std::int64_t c = threadIdx.x; c < a.columns; c += blockDim.x) {
+    const float v[1] = {to_float(stored[row * a.columns + c])};
+    write_row_part<T, 1>(v, a, row, c, mean, rstd);
+  }
+  write_statistics(a, row, mean, rstd);
+}
+
+template <class T, int K>
+void launch(cudaStream_t stream, std::int64_t rows, std::int64_t accesses, const NormArgs<T>& args) {
+  const auto threads = static_cast<unsigned>(round_up(div_up(accesses, K), 32));
+  norm_kernel<T, k_pack<T>, K><<<static_cast<unsigned>(rows), threads, 0, stream>>>(args);
+}
+
+template <class T>
+void run(cudaStream_t stream, std::int64_t rows, const NormArgs<T>& args, bool wide) {
+  const std::int64_t accesses = args.columns / k_pack<T>;
+  if (!wide || accesses > 4 * k_max_threads) {
+    norm_loop_kernel<T><<<static_cast<unsigned>(rows), 256, 0, stream>>>(args);
+  } else if (accesses <= 128) {
+    launch<T, 1>(stream, rows, accesses, args);
+  } else if (accesses <= 1024) {
+    launch<T, 2>(stream, rows, accesses, args);
+  } else {
+    launch<T, 4>(stream, rows, accesses, args);
+  }
+  check_launch();
+}
+
+template <class T>
+NormArgs<T> arguments(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& gain,
+                      const Tensor& bias, NormKind kind, double eps) {
+  NormArgs<T> a{};
+  a.y = y.ptr<T>();
+  a.mean = mean.ptr<float>();
+  a.rstd = rstd.ptr<float>();
+  a.x = x.ptr<T>();
+  a.gain = gain.ptr<T>();
+  a.bias = bias.ptr<T>();
+  a.columns = x.columns();
+  a.eps = static_cast<float>(eps);
+  a.layer = kind == NormKind::layer;
+  return a;
+}
+
+}  // namespace
+
+void CudaBackend::norm(Tensor y, Tensor mean_T, Tensor rstd_T, Tensor x, Tensor gain_C, Tensor bias_C, NormKind kind,
+                       double eps) {
+  require(y.contiguous() && x.contiguous(), "norm() needs contiguous tensors");
+  if (x.rows() == 0) return;
+  by_storage("norm()", x.dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto args = arguments<T>(y, mean_T, rstd_T, x, gain_C, bias_C, kind, eps);
+    run<T>(stream_, x.rows(), args, in_packs(k_pack<T>, {y, x, gain_C, bias_C}));
+  });
+}
+
+void CudaBackend::add_norm(Tensor y, Tensor mean_T, Tensor rstd_T, Tensor residual_out, Tensor x, Tensor x_bias_C,
+                           Tensor residual, Tensor rows_T, double p, const RandomKey& key, Tensor gain_C, Tensor bias_C,
+                           NormKind kind, double eps) {
+  require(y.contiguous() && x.contiguous() && residual_out.contiguous() && residual.contiguous(),
+          "add_norm() needs contiguous tensors");
+  if (x.rows() == 0) return;
+  by_storage("add_norm()", x.dtype, [&](auto t) {
+    using T = decltype(t);
+    auto args = arguments<T>(y, mean_T, rstd_T, x, gain_C, bias_C, kind, eps);
+    args.residual_out = residual_out.ptr<T>();
+    args.x_bias = x_bias_C.ptr<T>();
+    args.residual = residual.ptr<T>();
+    args.dropout = make_dropout(rows_T, x.columns(), p, key);
+    run<T>(stream_, x.rows(), args, in_packs(k_pack<T>, {y, x, gain_C, bias_C, residual_out, x_bias_C, residual}));
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,17 @@
+# Tests that need a GPU: they report "skipped" without one. op_bench is a program to read, not a test.
+if(TRIREME_WITH_CUDA)
+  file(GLOB parity_sources CONFIGURE_DEPENDS parity/cuda/*.cpp)
+  list(REMOVE_ITEM parity_sources ${CMAKE_CURRENT_SOURCE_DIR}/parity/cuda/op_bench.cpp)
+  add_executable(parity_cuda ${parity_sources})
+  target_include_directories(parity_cuda PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(parity_cuda PRIVATE Catch2::Catch2 trireme_device)
+  if(Catch2_VERSION VERSION_GREATER_EQUAL 3)
+    target_compile_definitions(parity_cuda PRIVATE TRIREME_CATCH_V3)
+  endif()
+  add_test(NAME parity.cuda COMMAND parity_cuda)
+  set_tests_properties(parity.cuda PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 900)
+
+  add_executable(op_bench parity/cuda/op_bench.cpp)
+  target_include_directories(op_bench SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(op_bench PRIVATE trireme_device CUDA::cudart)
+endif()
