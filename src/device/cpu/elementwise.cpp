@@ -154,18 +154,18 @@ void CpuBackend::add(Tensor y, Tensor x) {
 
 void CpuBackend::scale(Tensor x, double factor) {
   const bool contiguous = x.contiguous();
-  for_elements(n_threads_, x, contiguous,
-               [&, t = addressed(x, contiguous)](std::int64_t r, std::int64_t c, std::int64_t n) {
-                 with_real(t.dtype, [&]<class R>(R) {
+  with_real(x.dtype, [&]<class R>(R) {
+    const R by = static_cast<R>(factor);
+    for_elements(n_threads_, x, contiguous,
+                 [&, t = addressed(x, contiguous)](std::int64_t r, std::int64_t c, std::int64_t n) {
                    R buffer[k_block];
                    const R* from = read(t, r, c, n, buffer);
                    R* to = target(t, r, c, buffer);
-                   const R by = static_cast<R>(factor);
 #pragma omp simd
                    for (std::int64_t i = 0; i < n; ++i) to[i] = from[i] * by;
                    store(t, r, c, n, to);
                  });
-               });
+  });
 }
 
 void CpuBackend::dropout_add(Tensor y_TC, Tensor x_TC, Tensor bias_C, Tensor residual_TC, Tensor rows_T, double p,

@@ -157,7 +157,8 @@ void CpuBackend::adamw(const AdamWTensors& tensors, const AdamWStep& step, Tenso
   for (Tensor* t : {&flat.param, &flat.master, &flat.m, &flat.v, &flat.grad}) {
     if (*t) *t = t->flat();
   }
-  with_real((tensors.master ? tensors.master : tensors.param).dtype, [&]<class R>(R) {
+  const bool separate = tensors.master && tensors.master.dtype != DType::u16;
+  with_real((separate ? tensors.master : tensors.param).dtype, [&]<class R>(R) {
     const Update<R> update(step, norm_sq);
     for_blocks(n_threads_, tensors.param.count(), k_part, [&](std::int64_t first, std::int64_t last) {
       for_pieces(last - first, k_block,

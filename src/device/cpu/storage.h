@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -59,6 +60,11 @@ To narrow(From x) {
   }
 }
 
+[[noreturn]] inline void refuse(DType dtype) {
+  throw std::logic_error(
+      std::string("internal error: the CPU backend computes with f64, f32, bf16 and f16, not with ") + name_of(dtype));
+}
+
 // f(double{}), f(float{}), f(Bf16{}) or f(F16{}).
 template <class F>
 void with_type(DType dtype, F&& f) {
@@ -72,15 +78,24 @@ void with_type(DType dtype, F&& f) {
     case DType::f16:
       return f(F16{});
     default:
-      require(false, std::string("the CPU backend computes with f64, f32, bf16 and f16, not with ") + name_of(dtype));
+      refuse(dtype);
   }
 }
 
-// f(double{}) for f64, else f(float{}): the arithmetic type.
+// f(double{}) for f64, f(float{}) for the other types: the arithmetic. Outside of threads, where an exception may
+// leave.
 template <class F>
 void with_real(DType dtype, F&& f) {
-  if (dtype == DType::f64) return f(double{});
-  f(float{});
+  switch (dtype) {
+    case DType::f64:
+      return f(double{});
+    case DType::f32:
+    case DType::bf16:
+    case DType::f16:
+      return f(float{});
+    default:
+      refuse(dtype);
+  }
 }
 
 template <class R>
