@@ -2,6 +2,7 @@
 # bench.sh TRIREME DECK...   Runs each deck on one rank and prints the program's own last line about it.
 # Decks for GPUs are skipped on a machine without one.
 set -euo pipefail
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # containers are root; Open MPI wants to be told twice
 trireme=${1:?usage: bench.sh TRIREME DECK...}
 shift
 scratch=$(mktemp -d)

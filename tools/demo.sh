@@ -2,6 +2,7 @@
 # demo.sh TRIREME   Trains a small model on real English text on four ranks, stops half way, and goes on with the same four
 # ranks arranged differently. Everything lands in runs/demo. Run from the source folder.
 set -euo pipefail
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # containers are root; Open MPI wants to be told twice
 trireme=${1:?usage: demo.sh TRIREME}
 run=runs/demo text=runs/demo/text/english.txt
 steps=$(sed -n 's/^steps = //p' inputs/demo.toml)
@@ -29,7 +30,13 @@ if [[ ! -s $text ]]; then
 fi
 find $run -mindepth 1 -maxdepth 1 ! -name text -exec rm -rf {} +
 
-ranks() { mpirun -n 4 --oversubscribe --bind-to none "$trireme" train inputs/demo.toml run.output=$run "$@"; }
+# Shows the command and runs it. Open MPI gives the ranks a terminal even in a pipe: there, live lines are dropped.
+ranks() {
+  local command=(mpirun -n 4 --oversubscribe --bind-to none "$trireme" train inputs/demo.toml run.output=$run "$@")
+  echo "+ ${command[*]}"
+  if [[ -t 1 ]]; then "${command[@]}"; else "${command[@]}" | sed -u $'s/.*\r\e\\[K//'; fi
+}
+
 start=$SECONDS
 echo "demo: steps 1 to $((steps / 2)) on tensor 2 * pipeline 2"
 ranks parallel.tensor=2 parallel.pipeline=2 run.steps=$((steps / 2))

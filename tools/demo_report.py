@@ -16,21 +16,23 @@ def unigram_entropy(text):
 def main():
     run, text = Path(sys.argv[1]), Path(sys.argv[2])
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    losses = [(line["step"], line["loss"]) for line in lines if line.get("loss") is not None]
-    checked = [(line["step"], line["validation_loss"]) for line in lines if line.get("validation_loss") is not None]
+    training = [(line["step"], line["loss"]) for line in lines if line.get("loss") is not None]
+    validation = [(line["step"], line["validation_loss"]) for line in lines if line.get("validation_loss") is not None]
     entropy = unigram_entropy(text.read_bytes())
-    last = checked[-1] if checked else losses[-1]
 
-    print(f"text        {text} ({text.stat().st_size / 1e6:.1f} MB)")
-    print(f"guessing    {math.log(257):.3f} nats per byte, all 257 tokens alike")
-    print(f"counting    {entropy:.3f} nats per byte, knowing how often each byte occurs")
-    for step, loss in losses[:: max(1, len(losses) // 6)] + losses[-1:]:
-        print(f"step {step:6d} {loss:.3f} training loss")
-    for step, loss in checked:
-        print(f"step {step:6d} {loss:.3f} validation loss")
-    print(f"run folder  {run}: deck.toml, log.txt, metrics.jsonl, checkpoints/")
-    if not last[1] < entropy:
-        sys.exit(f"the model learned nothing: {last[1]:.3f} is not below {entropy:.3f}")
+    print(f"text          {text} ({text.stat().st_size / 1e6:.1f} MB)")
+    print(f"guessing      {math.log(257):.3f} nats per byte: all 257 tokens alike")
+    print(f"counting      {entropy:.3f} nats per byte: knowing how often each byte occurs")
+    print(f"step {training[0][0]:8d} {training[0][1]:.3f} training")
+    before = training[0][0]
+    for step, loss in validation:
+        since = [x for s, x in training if before < s <= step]
+        mean = f"{sum(since) / len(since):.3f} training (mean of {len(since)} logged steps)" if since else ""
+        print(f"step {step:8d} {loss:.3f} validation  {mean}")
+        before = step
+    print(f"run folder    {run}: deck.toml, log.txt, metrics.jsonl, checkpoints/")
+    if not validation or not validation[-1][1] < entropy:
+        sys.exit(f"the model learned nothing: its validation loss is not below {entropy:.3f}")
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ std::string comment(const std::string& text) {
   for (std::string word; words >> word;) {
     if (line.size() + 1 + word.size() > k_width) {
       out += line + "\n";
-      line = "#";
+      line.assign(1, '#');
     }
     line += " " + word;
   }
@@ -124,8 +124,8 @@ std::string print_reference() {
     text += "\n\n# " + section.doc + "\n[" + section.name + "]\n";
     for (const Field& field : list.fields) {
       if (field.section != section.name) continue;
-      const std::string limit = limit_text(field);
-      text += "\n" + comment(field.doc + (limit.empty() ? "" : " (" + limit + ")"));
+      const std::string limit = limit_text(field), note = limit.empty() ? limit : " (" + limit + ")";
+      text.append("\n").append(comment(field.doc + note));
       text += field.name + " = " + value_text(field) + "\n";
     }
   }

@@ -69,3 +69,15 @@ TEST_CASE("every deck in inputs is accepted") {
     CHECK_NOTHROW(parse_deck(read_deck_files(file.string()), overrides, 0));
   }
 }
+
+TEST_CASE("the model decks fit the jobs their comments name") {
+  const std::vector<std::pair<std::string, int>> jobs{
+      {"gpt_124m", 1}, {"gpt_124m", 8},   {"gpt_1_3b", 8}, {"gpt_6_7b", 8},  {"gpt_13b", 16}, {"gpt_175b", 1024},
+      {"llama_8b", 8}, {"llama_70b", 64}, {"demo", 4},     {"smoke_cpu", 1}, {"smoke_gpu", 8}};
+
+  for (const auto& [name, n_ranks] : jobs) {
+    const Deck deck = parse_deck(read_deck_files(TRIREME_SOURCE_DIR "/inputs/" + name + ".toml"), {}, n_ranks);
+    INFO(name << " on " << n_ranks);
+    CHECK(contradictions(deck, n_ranks).empty());
+  }
+}

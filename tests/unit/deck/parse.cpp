@@ -122,8 +122,7 @@ TEST_CASE("characters beyond ASCII are kept in strings and comments and refused 
   CHECK(parse(print_deck(deck)).run.name == deck.run.name);
   CHECK(contains(message(k_mock + "[run]\nsteps = ü5\n"), "test.toml:4: "));
   CHECK(contains(message(k_mock + "[run]\nsteps = 5\u00A06\n"), "test.toml:4: "));
-  CHECK(contains(message(k_mock + "[run]\n\"stëps\" = 5\n"),
-                 "test.toml:4: run.stëps: unknown key"));
+  CHECK(contains(message(k_mock + "[run]\n\"stëps\" = 5\n"), "test.toml:4: run.stëps: unknown key"));
 }
 
 TEST_CASE("overlong, cut and surrogate encodings are not UTF-8") {
