@@ -42,15 +42,16 @@ void append(std::vector<Box>& boxes, const Box& box, Box prefix, int level, std:
   for (int i = level + 1; i < box.extent.rank; ++i) inner *= box.extent[i];
   const std::int64_t head = first / inner, tail = last / inner;
   const bool aligned = first % inner == 0 && last % inner == 0;
-  if (!aligned && head == tail) {  // inside one row
-    prefix.offset[level] = box.offset[level] + head;
+  // Rows of this level that the range only touches are cut at the next one.
+  const auto inside_row = [&](std::int64_t row, std::int64_t from, std::int64_t to) {
+    prefix.offset[level] = box.offset[level] + row;
     prefix.extent[level] = 1;
-    append(boxes, box, prefix, level + 1, first - head * inner, last - head * inner);
-    return;
-  }
+    append(boxes, box, prefix, level + 1, from, to);
+  };
+  if (!aligned && head == tail) return inside_row(head, first - head * inner, last - head * inner);
   std::int64_t body = head;
   if (first % inner != 0) {
-    append(boxes, box, prefix, level, first, (head + 1) * inner);
+    inside_row(head, first - head * inner, inner);
     body = head + 1;
   }
   if (tail > body) {
@@ -63,7 +64,7 @@ void append(std::vector<Box>& boxes, const Box& box, Box prefix, int level, std:
     }
     boxes.push_back(whole);
   }
-  if (last % inner != 0) append(boxes, box, prefix, level, tail * inner, last);
+  if (last % inner != 0) inside_row(tail, 0, last - tail * inner);
 }
 
 }  // namespace
