@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench.sh TRIREME DECK...   Runs each deck on one rank and prints the program's own last line about it.
+# bench.sh TRIREME DECK...   Runs each deck on one rank and prints its last step as the program logged it.
 # Decks for GPUs are skipped on a machine without one.
 set -euo pipefail
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # containers are root; Open MPI wants to be told twice
@@ -16,10 +16,10 @@ for deck in "$@"; do
   if grep -q '^kind = "cuda"' "$deck" && ! has_gpu; then
     printf '%-24s skipped: no GPU\n' "$name"
   elif mpirun -n 1 --bind-to none "$trireme" train "$deck" run.output="$scratch/$name" > "$scratch/$name.log" 2>&1; then
-    printf '%-24s %s\n' "$name" "$(tail -n 1 "$scratch/$name.log")"
+    printf '%-24s %s\n' "$name" "$(grep '^step' "$scratch/$name/log.txt" | tail -n 1)"
   else
     printf '%-24s failed\n' "$name"
-    tail -n 5 "$scratch/$name.log"
+    sed '/^-----*$/,/^-----*$/d' "$scratch/$name.log" | tail -n 5  # without what mpirun says about it
     failed=1
   fi
 done
