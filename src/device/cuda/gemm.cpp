@@ -118,15 +118,14 @@ struct Gemm::Plan {
 
   void set_epilogue(const GemmProblem& p) const {
     if (p.before) {
+      require(p.before.dtype == p.d.dtype, "a fused activation stores both of its results in one dtype");
       set(description, CUBLASLT_MATMUL_DESC_EPILOGUE,
           p.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX);
       set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.before.pitch);
-      set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE,
-          static_cast<std::int32_t>(cuda_type(p.before.dtype)));
     } else if (p.bias) {
       set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     }
-    if (p.bias) {
+    if (p.bias && p.bias.dtype != p.d.dtype) {
       set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(cuda_type(p.bias.dtype)));
     }
     point_epilogue(p);

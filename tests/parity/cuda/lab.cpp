@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <thread>
 
 #include "catch.h"
 #include "trireme/base/check.h"
@@ -120,7 +121,7 @@ Tensor span_of(const Tensor& x) {
 
 void Lab::start(unsigned seed) {
   shared = std::make_unique<Shared>();
-  shared->cpu = make_cpu_backend(0);
+  shared->cpu = make_cpu_backend(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
   shared->cuda = make_cuda_backend(0, CudaOptions{});
   shared->random.seed(seed);
 }
