@@ -128,8 +128,7 @@ struct PrecisionDeck {
     v.field("compute", compute, "storage of weights and activations", one_of({"fp64", "fp32", "bf16", "fp16"}));
     v.field("optimizer", optimizer, "arithmetic and state of the optimizer; fp64 with compute = \"fp64\" always",
             one_of({"fp32", "fp64"}));
-    v.field("moments", moments, "storage of both moments of AdamW; bf16 is rounded stochastically",
-            one_of({"fp32", "bf16"}));
+    v.field("moments", moments, "storage of AdamW's moments; bf16: rounded stochastically", one_of({"fp32", "bf16"}));
     v.field("master", master,
             "with bf16 weights: an fp32 copy, or the missing 16 bits of one (the same values in 2 bytes less)",
             one_of({"fp32", "remainder"}));
