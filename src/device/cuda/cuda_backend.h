@@ -58,6 +58,7 @@ class CudaBackend final : public Backend {
   // --- Backend
   std::string describe() const override;
   std::size_t workspace_bytes() const override { return scratch_bytes_; }
+  std::size_t memory_bytes() const override;
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) noexcept override;
   void to_device(Tensor dst, const void* host) override;

@@ -37,6 +37,12 @@ void PinnedRing::to_device(std::byte* dst, const std::byte* host, std::size_t by
   }
 }
 
+std::size_t CudaBackend::memory_bytes() const {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
 std::byte* CudaBackend::allocate(std::size_t bytes) {
   void* memory = nullptr;
   check(cudaMalloc(&memory, std::max<std::size_t>(bytes, 1)));
