@@ -15,6 +15,7 @@ class CpuBackend final : public Backend {
   explicit CpuBackend(int n_threads);
   std::string describe() const override;
   std::size_t workspace_bytes() const override { return workspace_.bytes(); }
+  std::size_t memory_bytes() const override;
 
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) noexcept override;

@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "blas.h"
 #include "cpu_backend.h"
@@ -29,6 +31,7 @@ void for_runs(const Tensor& t, const F& f) {
   const std::int64_t rows = t.contiguous() ? 1 : t.rows();
   const std::int64_t columns = t.contiguous() ? t.count() : t.columns();
   const std::size_t size = size_of(t.dtype);
+  if (columns == 0) return;
   for (std::int64_t r = 0; r < rows; ++r) {
     f(static_cast<std::size_t>(r * columns) * size, t.data + static_cast<std::size_t>(r * t.pitch) * size,
       static_cast<std::size_t>(columns) * size);
@@ -46,6 +49,18 @@ CpuBackend::CpuBackend(int n_threads) : n_threads_(n_threads) {
 std::string CpuBackend::describe() const {
   return format("CPU, %d thread%s, OpenBLAS kernels for %s", n_threads_, n_threads_ == 1 ? "" : "s",
                 openblas_get_corename());
+}
+
+// What Linux says a new program could use; other processes of this node are not asked.
+std::size_t CpuBackend::memory_bytes() const {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  std::size_t kibibytes = 0;
+  while (file >> key >> kibibytes) {
+    if (key == "MemAvailable:") return kibibytes * 1024;
+    std::getline(file, unit);
+  }
+  return 0;
 }
 
 std::byte* CpuBackend::allocate(std::size_t bytes) {

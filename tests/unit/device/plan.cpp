@@ -72,6 +72,13 @@ TEST_CASE("asking for a GPU where there is none names CUDA") {
   CHECK(text.find("CUDA") != std::string::npos);
 }
 
+TEST_CASE("the CPU backend knows how much memory a run may take") {
+  Bench bench(DType::f32);
+
+  CHECK(bench->memory_bytes() > std::size_t{1} << 20);
+  CHECK(bench->memory_bytes() % 1024 == 0);
+}
+
 TEST_CASE("the CPU backend refuses integers as operands") {
   Bench bench(DType::f32);
   const Tensor ids = bench.ids({1, 2});
