@@ -5,9 +5,9 @@
 //
 // Legend: T local tokens, C channels (hidden), F features, H query heads, G key/value heads, D head size, V local
 // vocabulary rows. "+=" marks outputs that accumulate, "=" those that are overwritten; Into chooses.
-// Dtypes: "compute" is the storage type of activations and weights (f64 f32 bf16 f16), "acc" is accumulator_of(compute).
-// Statistics (mean, rstd, lse, softmax max and sum, losses) are acc. Gradients of parameters are acc or compute.
-// Tensors are contiguous unless the comment says "pitched". An op with zero rows does nothing.
+// Dtypes: "compute" is the storage type of activations and weights (f64 f32 bf16 f16), "acc" is
+// accumulator_of(compute). Statistics (mean, rstd, lse, softmax max and sum, losses) are acc. Gradients of parameters
+// are acc or compute. Tensors are contiguous unless the comment says "pitched". An op with zero rows does nothing.
 
 #include <cstdint>
 #include <functional>
@@ -35,7 +35,9 @@ struct AttentionShape {
   std::int64_t first_q = 0, first_k = 0;
   std::int64_t window = 0;
   double scale = 1.0;
-  bool all_visible() const { return first_k + k_rows - 1 <= first_q && window == 0; }  // no mask needed (without documents)
+  bool all_visible() const {
+    return first_k + k_rows - 1 <= first_q && window == 0;
+  }  // no mask needed (without documents)
 };
 
 // Element (r, c) of a box of a global matrix is normal number (first_row + r) * global_columns + first_column + c.
@@ -47,11 +49,11 @@ struct NormalFill {
 
 struct AdamWTensors {
   Tensor param;   // compute; written
-  Tensor master;  // f32 or f64, the same memory as param when the dtypes agree; u16: what param (bf16) lacks of an f32, as a
-                  // signed 16-bit number: master_bits = param_bits * 65536 + int16(master) (mod 2^32). param is then the
-                  // master rounded to nearest, ties away from zero: param_bits = (master_bits + 32768) / 65536
-  Tensor m, v;    // f64, f32 or bf16
-  Tensor grad;    // acc or compute
+  Tensor master;  // f32 or f64, the same memory as param when the dtypes agree; u16: what param (bf16) lacks of an f32,
+                  // as a signed 16-bit number: master_bits = param_bits * 65536 + int16(master) (mod 2^32). param is
+                  // then the master rounded to nearest, ties away from zero: param_bits = (master_bits + 32768) / 65536
+  Tensor m, v;  // f64, f32 or bf16
+  Tensor grad;  // acc or compute
 };
 
 // One AdamW update (Loshchilov & Hutter, 2019, algorithm 2, decoupled decay):
@@ -63,8 +65,9 @@ struct AdamWStep {
   double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   std::int64_t t = 1;  // update number, from 1
   double grad_scale = 1, clip = 0;
-  // Stochastic rounding of bf16 m, v (and of param when master is absent): element i adds the low half of word 0, 1 (2) of
-  // random_words(rounding, first_index + i) to the f32 bits and keeps the high half; infinities and NaN are left alone.
+  // Stochastic rounding of bf16 m, v (and of param when master is absent): element i adds the low half of word 0, 1 (2)
+  // of random_words(rounding, first_index + i) to the f32 bits and keeps the high half; infinities and NaN are left
+  // alone.
   RandomKey rounding;
   std::int64_t first_index = 0;  // global index of element 0, for the key
 };
@@ -84,7 +87,7 @@ struct Counters {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string describe() const = 0;  // for the start-up table: device, libraries, attention in use
+  virtual std::string describe() const = 0;         // for the start-up table: device, libraries, attention in use
   virtual std::size_t workspace_bytes() const = 0;  // what the backend holds for itself; stops growing after one step
 
   virtual std::size_t memory_bytes() const { return 0; }  // free memory of the device; 0: not known
@@ -92,41 +95,42 @@ class Backend {
   // --- memory; allocate is for start-up only
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void release(std::byte* memory) noexcept = 0;
-  virtual void to_device(Tensor dst, const void* host) = 0;     // host may be reused on return
-  virtual void to_host(void* host, Tensor src) = 0;             // returns when the bytes are there
-  virtual void to_host_later(void* pinned, Tensor src) = 0;     // valid after wait(mark()) taken after this call
+  virtual void to_device(Tensor dst, const void* host) = 0;  // host may be reused on return
+  virtual void to_host(void* host, Tensor src) = 0;          // returns when the bytes are there
+  virtual void to_host_later(void* pinned, Tensor src) = 0;  // valid after wait(mark()) taken after this call
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   virtual void release_pinned(std::byte* memory) noexcept = 0;
-  virtual std::int64_t mark() = 0;            // a point on the compute stream
-  virtual void wait(std::int64_t mark) = 0;   // until the device has passed it
+  virtual std::int64_t mark() = 0;           // a point on the compute stream
+  virtual void wait(std::int64_t mark) = 0;  // until the device has passed it
   virtual void synchronize() = 0;
   virtual Counters& counters() = 0;
 
   // --- elementwise
-  virtual void fill(Tensor x, double value) = 0;                             // pitched
-  virtual void fill_normal(Tensor x_RC, const NormalFill& fill) = 0;         // computed in f64, rounded to dtype
-  virtual void copy(Tensor dst, Tensor src) = 0;                             // pitched; dtypes may differ: rounds
-  virtual void add(Tensor y /*+=*/, Tensor x) = 0;                           // pitched; sum in the wider dtype
+  virtual void fill(Tensor x, double value) = 0;                      // pitched
+  virtual void fill_normal(Tensor x_RC, const NormalFill& fill) = 0;  // computed in f64, rounded to dtype
+  virtual void copy(Tensor dst, Tensor src) = 0;                      // pitched; dtypes may differ: rounds
+  virtual void add(Tensor y /*+=*/, Tensor x) = 0;                    // pitched; sum in the wider dtype
   virtual void scale(Tensor x, double factor) = 0;
-  // y = residual + dropped(x + bias); residual and bias may be absent, y may alias x or residual. Element (t, c) is kept
-  // when word (rows_T[t] * C + c) of the key >= p * 2^32, and then scaled by 1/(1-p). p = 0: no randomness is drawn.
+  // y = residual + dropped(x + bias); residual and bias may be absent, y may alias x or residual. Element (t, c) is
+  // kept when word (rows_T[t] * C + c) of the key >= p * 2^32, and then scaled by 1/(1-p). p = 0: no randomness is
+  // drawn.
   virtual void dropout_add(Tensor y_TC, Tensor x_TC, Tensor bias_C, Tensor residual_TC, Tensor rows_T /*i64*/, double p,
                            const RandomKey& key) = 0;
   virtual void dropout_backward(Tensor dx_TC /*=*/, Tensor dy_TC, Tensor rows_T, double p, const RandomKey& key) = 0;
 
   // --- matrix products; accumulated in acc, rounded once. y, x, dy, dx may be pitched. bias may be absent.
-  virtual void matmul(Tensor y_TF, Tensor x_TC, Tensor w_FC, Tensor bias_F) = 0;             // y = x w^T + b
-  virtual void matmul_dx(Tensor dx_TC, Tensor dy_TF, Tensor w_FC) = 0;                       // dx = dy w
-  virtual void matmul_dw(Tensor dw_FC, Tensor dy_TF, Tensor x_TC, Into into) = 0;            // dw (+)= dy^T x
-  virtual void sum_rows(Tensor db_F, Tensor dy_TF /*pitched*/, Into into) = 0;               // db (+)= sum_t dy
+  virtual void matmul(Tensor y_TF, Tensor x_TC, Tensor w_FC, Tensor bias_F) = 0;   // y = x w^T + b
+  virtual void matmul_dx(Tensor dx_TC, Tensor dy_TF, Tensor w_FC) = 0;             // dx = dy w
+  virtual void matmul_dw(Tensor dw_FC, Tensor dy_TF, Tensor x_TC, Into into) = 0;  // dw (+)= dy^T x
+  virtual void sum_rows(Tensor db_F, Tensor dy_TF /*pitched*/, Into into) = 0;     // db (+)= sum_t dy
 
   // --- normalisation over C: layer y = (x - mean) rstd gain + bias; rms y = x rstd gain (mean_T, bias absent).
   // rstd = 1/sqrt(var + eps), var biased; rms: mean of squares.
   virtual void norm(Tensor y_TC, Tensor mean_T, Tensor rstd_T, Tensor x_TC, Tensor gain_C, Tensor bias_C, NormKind kind,
                     double eps) = 0;
   // Adds to dx (the residual's gradient is already in it); dgain and dbias (+)= in a fixed order.
-  virtual void norm_backward(Tensor dx_TC /*+=*/, Tensor dgain_C, Tensor dbias_C, Tensor dy_TC, Tensor x_TC, Tensor mean_T,
-                             Tensor rstd_T, Tensor gain_C, NormKind kind, Into into) = 0;
+  virtual void norm_backward(Tensor dx_TC /*+=*/, Tensor dgain_C, Tensor dbias_C, Tensor dy_TC, Tensor x_TC,
+                             Tensor mean_T, Tensor rstd_T, Tensor gain_C, NormKind kind, Into into) = 0;
   // RMS norm of each head's D channels (QK-norm): x and y are pitched [T, H*D], rstd is [T, H], gain [D].
   virtual void head_norm(Tensor y, Tensor rstd_TH, Tensor x, Tensor gain_D, double eps) = 0;
   virtual void head_norm_backward(Tensor dx /*=, pitched*/, Tensor dgain_D, Tensor dy /*pitched*/, Tensor x /*pitched*/,
@@ -137,33 +141,36 @@ class Backend {
   virtual void activation_backward(Tensor dx, Tensor dy_TF, Tensor x, Activation kind) = 0;
 
   // Rotates pairs (i, i + R/2) of the first R = 2*table columns of each head by the table's angle of position_T[t]
-  // ("half" convention of Llama and GPT-NeoX). x: pitched [T, H*D], in place. table: [positions, R/2, 2] = (cos, sin), acc.
-  // backward: turns the other way.
+  // ("half" convention of Llama and GPT-NeoX). x: pitched [T, H*D], in place. table: [positions, R/2, 2] = (cos, sin),
+  // acc. backward: turns the other way.
   virtual void rope(Tensor x, Tensor position_T /*i32*/, Tensor table, std::int64_t head_dim, bool backward) = 0;
 
-  // --- attention; q, k, v, out, dout, dq, dk, dv pitched. lse: [n_sequences * H, q_rows], pitched, acc. doc_start_T: i32 per
-  // query row (same strides as q), or absent. out and the gradients are compute or acc.
-  virtual void attention(Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, Tensor doc_start_T, const AttentionShape& shape) = 0;
+  // --- attention; q, k, v, out, dout, dq, dk, dv pitched. lse: [n_sequences * H, q_rows], pitched, acc. doc_start_T:
+  // i32 per query row (same strides as q), or absent. out and the gradients are compute or acc.
+  virtual void attention(Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, Tensor doc_start_T,
+                         const AttentionShape& shape) = 0;
   // Folds a partial result into (out, lse); rows as in `shape` (only q_* and heads are used); out, part_out are acc.
-  virtual void attention_merge(Tensor out, Tensor lse, Tensor part_out, Tensor part_lse, const AttentionShape& shape) = 0;
+  virtual void attention_merge(Tensor out, Tensor lse, Tensor part_out, Tensor part_lse,
+                               const AttentionShape& shape) = 0;
   // out and lse are those of the whole softmax; dq, dk, dv (+)= this call's share.
-  virtual void attention_backward(Tensor dq, Tensor dk, Tensor dv, Tensor dout, Tensor out, Tensor lse, Tensor q, Tensor k,
-                                  Tensor v, Tensor doc_start_T, const AttentionShape& shape, Into into) = 0;
+  virtual void attention_backward(Tensor dq, Tensor dk, Tensor dv, Tensor dout, Tensor out, Tensor lse, Tensor q,
+                                  Tensor k, Tensor v, Tensor doc_start_T, const AttentionShape& shape, Into into) = 0;
 
   // --- embedding. Ids outside [first_row, first_row + rows of table) contribute nothing. ids: i32.
   virtual void embed(Tensor y_TC, Tensor table_VC, Tensor ids_T, std::int64_t first_row, Into into) = 0;
   virtual void embed_backward(Tensor dtable_VC /*+=*/, Tensor dy_TC, Tensor ids_T, std::int64_t first_row) = 0;
 
   // --- vocabulary-parallel cross entropy in three calls; the reductions between them belong to the layer.
-  // One pass: local maximum, sum of exp(logit - max), and the target's logit (0 when it is another rank's). target < 0: masked.
+  // One pass: local maximum, sum of exp(logit - max), and the target's logit (0 when it is another rank's). target < 0:
+  // masked.
   virtual void softmax_stats(Tensor max_T, Tensor sum_T, Tensor picked_T, Tensor logits_TV, Tensor target_T /*i32*/,
                              const CrossEntropy& ce) = 0;
   // sum *= exp(local_max - global_max): makes the sums of different ranks addable.
   virtual void softmax_rescale(Tensor sum_T, Tensor local_max_T, Tensor global_max_T) = 0;
   // loss = log(sum) + max - picked (0 where masked) [+ z_loss lse^2 in the gradient only]; logits become
   // scale * dloss/dlogits. backward = false leaves the logits alone.
-  virtual void cross_entropy(Tensor loss_T, Tensor logits_TV, Tensor target_T, Tensor max_T, Tensor sum_T, Tensor picked_T,
-                             const CrossEntropy& ce, bool backward) = 0;
+  virtual void cross_entropy(Tensor loss_T, Tensor logits_TV, Tensor target_T, Tensor max_T, Tensor sum_T,
+                             Tensor picked_T, const CrossEntropy& ce, bool backward) = 0;
 
   // --- reductions and optimizer
   virtual void sum(Tensor out_1 /*f64, +=*/, Tensor x) = 0;
