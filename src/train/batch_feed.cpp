@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/base/check.h"
+#include "trireme/train/start_up.h"
 
 namespace trireme {
 
@@ -28,6 +29,12 @@ BatchFeed::BatchFeed(const Deck& deck, const GridPoint& here, const TokenSource*
 }
 
 HostBatch BatchFeed::read(std::int64_t first, std::int64_t sequences) const {
+  HostBatch batch = read_tokens(first, sequences);
+  count_targets(batch);
+  return batch;
+}
+
+HostBatch BatchFeed::read_tokens(std::int64_t first, std::int64_t sequences) const {
   const std::int64_t dp = here_.n(Axis::dp), micro = deck_.batch.micro;
   HostBatch batch;
   batch.n_micro = static_cast<int>(div_exact(sequences, dp * micro));
@@ -39,7 +46,6 @@ HostBatch BatchFeed::read(std::int64_t first, std::int64_t sequences) const {
       append_sample(batch, first + number, number);
     }
   }
-  batch.n_targets = count_targets(batch, sequences);
   return batch;
 }
 
@@ -58,14 +64,22 @@ void BatchFeed::append_sample(HostBatch& batch, std::int64_t sample, std::int64_
 }
 
 // Without masks the count is known; with them the ranks that hold targets add theirs up.
-std::int64_t BatchFeed::count_targets(const HostBatch& batch, std::int64_t sequences) const {
-  if (!deck_.data.mask_eod || control_ == nullptr) return sequences * deck_.model.sequence;
+void BatchFeed::count_targets(HostBatch& batch) const {
+  batch.n_targets = batch.n_micro * here_.n(Axis::dp) * deck_.batch.micro * deck_.model.sequence;
+  if (!deck_.data.mask_eod || control_ == nullptr) return;
   std::int64_t count = 0;
   if (here_.at(Axis::tp) == 0) {
     count = std::count_if(batch.targets.begin(), batch.targets.end(), [](std::int32_t target) { return target >= 0; });
   }
   control_->all_reduce(Tensor(reinterpret_cast<std::byte*>(&count), DType::i64, {1}), Reduce::sum);
-  return count;
+  batch.n_targets = count;
+}
+
+HostBatch read_together(const MpiSession& session, const BatchFeed& feed, std::int64_t first, std::int64_t sequences) {
+  HostBatch batch;
+  together(session, [&] { batch = feed.read_tokens(first, sequences); });
+  feed.count_targets(batch);
+  return batch;
 }
 
 }  // namespace trireme

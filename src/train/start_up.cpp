@@ -114,6 +114,21 @@ bool changes_the_model(const std::string& key) {
   return std::find(free.begin(), free.end(), key) == free.end();
 }
 
+namespace {
+
+// The lowest rank where `mine` holds; it holds somewhere.
+int lowest(const MpiSession& session, bool mine) {
+  int low = 0, high = session.size();  // the answer lies in [low, high)
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    const bool below = session.any(mine && session.rank() < middle);
+    (below ? high : low) = middle;
+  }
+  return low;
+}
+
+}  // namespace
+
 void together(const MpiSession& session, const std::function<void()>& work) {
   std::optional<Error> mine;
   try {
@@ -124,8 +139,8 @@ void together(const MpiSession& session, const std::function<void()>& work) {
   if (!session.any(mine.has_value())) return;
   const bool all = !session.any(!mine.has_value());
   if (mine && all) throw SharedError(mine->code, mine->what());
-  if (mine) throw *mine;
-  session.any(false);  // waits here to be ended by the rank that failed
+  if (lowest(session, mine.has_value()) == session.rank()) throw *mine;
+  session.any(false);  // waits here to be ended by the rank that speaks
 }
 
 }  // namespace trireme

@@ -30,10 +30,11 @@ Trainer::Trainer(const Deck& deck, const MpiSession& session)
   });
   plan_ = plan_rank(deck, model_, here, job_.kind);
   check_memory(plan_, *job_.backend);
-  feed_ = std::make_unique<BatchFeed>(deck, here, data_.training.get(), job_.control.get());
-  if (data_.validation) {
+  together(session, [&] {
+    feed_ = std::make_unique<BatchFeed>(deck, here, data_.training.get(), job_.control.get());
+    if (!data_.validation) return;
     validation_feed_ = std::make_unique<BatchFeed>(deck, here, data_.validation.get(), job_.control.get());
-  }
+  });
   const double peak =
       deck.device.peak_tflops > 0 ? deck.device.peak_tflops * 1e12 : known_peak(job_.backend->describe());
   reporter_ =
@@ -169,7 +170,7 @@ Exit Trainer::run() {
 
 void Trainer::one_step() {
   const std::int64_t sequences = global_batch(deck_.batch, deck_.model.sequence, progress_.samples);
-  const HostBatch batch = feed_->read(progress_.samples, sequences);
+  const HostBatch batch = read_together(session_, *feed_, progress_.samples, sequences);
   const std::int64_t step = progress_.step + 1;
   UpdateSettings settings;
   settings.lr = learning_rate(deck_.lr, step);
@@ -221,7 +222,7 @@ double Trainer::validate() {
   const double start = wall_seconds();
   double loss = 0, targets = 0;
   for (std::int64_t i = 0; i < deck_.eval.batches; ++i) {
-    const HostBatch batch = validation_feed_->read(i * deck_.batch.global, deck_.batch.global);
+    const HostBatch batch = read_together(session_, *validation_feed_, i * deck_.batch.global, deck_.batch.global);
     loss += engine_->numbers(engine_->evaluate(batch), 1).loss_sum;
     targets += static_cast<double>(batch.n_targets);
   }

@@ -6,6 +6,7 @@
 #include "trireme/data/token_source.h"
 #include "trireme/train/batch_feed.h"
 #include "trireme/train/commands.h"
+#include "trireme/train/comparison.h"
 #include "trireme/train/engine.h"
 #include "trireme/train/job.h"
 #include "trireme/train/lr.h"
@@ -43,48 +44,6 @@ UpdateSettings settings_of(const Deck& deck, int step) {
   return settings;
 }
 
-// This rank's share of the gradient of one parameter, in the global array; zero where others count.
-void add_share(Engine& engine, ParamId id, const Communicator& replicas, Backend& backend,
-               std::vector<double>& global) {
-  const ParamSpec& spec = engine.params().table()[id];
-  const std::int64_t columns = spec.shape.rank == 2 ? spec.shape[1] : 1;
-  for (const Bucket& bucket : engine.params().buckets()) {
-    if (!bucket.counts || (engine.zero() == Zero::off && replicas.rank() != 0)) continue;
-    const Range own = owned_range(bucket, replicas, engine.zero());
-    for (const BucketPart& part : bucket.parts) {
-      const std::int64_t first = std::max(own.first, part.offset),
-                         last = std::min(own.last, part.offset + part.box.count());
-      if (part.id != id || first >= last) continue;
-      std::vector<double> values(static_cast<std::size_t>(last - first));
-      const Tensor slice = bucket.grad.slice_rows(first, last - first);
-      std::byte* memory = backend.allocate(values.size() * sizeof(double));
-      const DType wide = slice.dtype == DType::f64 ? DType::f64 : DType::f32;
-      const Tensor copy(memory, wide, slice.shape);
-      backend.copy(copy, slice);
-      std::vector<float> narrow(wide == DType::f32 ? values.size() : 0);
-      backend.to_host(wide == DType::f32 ? static_cast<void*>(narrow.data()) : values.data(), copy);
-      std::copy(narrow.begin(), narrow.end(), values.begin());
-      backend.release(memory);
-      const std::int64_t box_columns = part.box.extent.rank == 2 ? part.box.extent[1] : 1;
-      for (std::int64_t i = 0; i < last - first; ++i) {
-        const std::int64_t at = first - part.offset + i, r = at / box_columns, k = at % box_columns;
-        const std::int64_t row = part.box.offset[0] + r,
-                           column = part.box.extent.rank == 2 ? part.box.offset[1] + k : 0;
-        global[static_cast<std::size_t>(row * columns + column)] += values[static_cast<std::size_t>(i)];
-      }
-    }
-  }
-}
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, size = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference = std::max(difference, std::abs(a[i] - b[i]));
-    size = std::max(size, std::abs(b[i]));
-  }
-  return size > 0 ? difference / size : difference;
-}
-
 Deck one_rank_deck(const Deck& deck) {
   Deck one = deck;
   one.parallel.tensor = one.parallel.pipeline = one.parallel.context = one.parallel.data = one.parallel.virtual_stages =
@@ -93,23 +52,35 @@ Deck one_rank_deck(const Deck& deck) {
   return one;
 }
 
+// The batch of the grid, read whole: only the grid counts unmasked targets.
+HostBatch same_batch(const Side& one, const Deck& deck, std::int64_t first, const HostBatch& batch) {
+  HostBatch whole = one.feed.read(first, deck.batch.global);
+  whole.n_targets = batch.n_targets;
+  return whole;
+}
+
 // The gradient table; returns the worst relative difference (rank 0's is everyone's).
-double compare_gradients(const Deck& deck, const Job& job, Side& grid_side, Side* one_side) {
-  grid_side.engine.gradients(grid_side.feed.read(0, deck.batch.global), settings_of(deck, 1));
-  if (one_side != nullptr) one_side->engine.gradients(one_side->feed.read(0, deck.batch.global), settings_of(deck, 1));
+double compare_gradients(const Deck& deck, const MpiSession& session, const Job& job, Side& grid_side, Side* one_side) {
+  const HostBatch batch = read_together(session, grid_side.feed, 0, deck.batch.global);
+  grid_side.engine.gradients(batch, settings_of(deck, 1));
+  if (one_side != nullptr) one_side->engine.gradients(same_batch(*one_side, deck, 0, batch), settings_of(deck, 1));
   const std::unique_ptr<Communicator> self = make_self_communicator(*job.host);
-  double worst = 0;
+  std::vector<GradientDifference> differences;
   const ParamTable& table = grid_side.engine.params().table();
   for (ParamId id = 0; id < table.size(); ++id) {
     std::vector<double> ours(static_cast<std::size_t>(table[id].shape.count()), 0.0), theirs(ours);
-    add_share(grid_side.engine, id, job.grid->replicas(), *job.backend, ours);
+    add_gradient_share(grid_side.engine, id, job.grid->replicas(), *job.backend, ours);
     const Tensor view(reinterpret_cast<std::byte*>(ours.data()), DType::f64, {static_cast<std::int64_t>(ours.size())});
     job.control->all_reduce(view, Reduce::sum);
     if (one_side == nullptr) continue;
-    add_share(one_side->engine, id, *self, *job.backend, theirs);
-    const double difference = largest_difference(ours, theirs);
-    worst = std::max(worst, difference);
-    log().info(format("  %-32s %.3e", table[id].name.c_str(), difference));
+    add_gradient_share(one_side->engine, id, *self, *job.backend, theirs);
+    differences.push_back(compare(table[id], ours, theirs));
+  }
+  double worst = 0;
+  const std::vector<double> relative = over_layers(differences);
+  for (std::size_t i = 0; i < relative.size(); ++i) {
+    worst = worse(worst, relative[i]);
+    log().info(format("  %-32s %.3e", differences[i].name.c_str(), relative[i]));
   }
   return worst;
 }
@@ -131,22 +102,21 @@ Exit verify(const Deck& deck, const MpiSession& session, int steps) {
   if (session.rank() == 0) {
     one_side = std::make_unique<Side>(one_deck, model, alone, *job.backend, job.kind, *data.training, nullptr);
   }
-  log().info("largest gradient difference over the largest gradient, " + to_string(job.grid->here()) +
+  log().info("largest gradient difference over the largest gradient of the layer, " + to_string(job.grid->here()) +
              " against one rank:");
-  double worst = compare_gradients(deck, job, grid_side, one_side.get());
+  double worst = compare_gradients(deck, session, job, grid_side, one_side.get());
   log().info("loss and gradient norm, this grid and one rank:");
   for (int step = 1; step <= steps; ++step) {
     const std::int64_t first = (step - 1) * deck.batch.global;
     const UpdateSettings settings = settings_of(deck, step);
-    const HostBatch batch = grid_side.feed.read(first, deck.batch.global);
+    const HostBatch batch = read_together(session, grid_side.feed, first, deck.batch.global);
     const StepNumbers ours = grid_side.engine.numbers(grid_side.engine.train(batch, settings), settings.loss_scale);
     if (!one_side) continue;
-    HostBatch whole = one_side->feed.read(first, deck.batch.global);
-    whole.n_targets = batch.n_targets;
+    const HostBatch whole = same_batch(*one_side, deck, first, batch);
     const StepNumbers theirs = one_side->engine.numbers(one_side->engine.train(whole, settings), settings.loss_scale);
-    const double loss = std::abs(ours.loss_sum - theirs.loss_sum) / std::abs(theirs.loss_sum);
-    const double norm = std::abs(ours.grad_norm - theirs.grad_norm) / std::abs(theirs.grad_norm);
-    worst = std::max({worst, loss, norm});
+    const double loss = relative_difference(ours.loss_sum, theirs.loss_sum);
+    const double norm = relative_difference(ours.grad_norm, theirs.grad_norm);
+    worst = worse(worst, worse(loss, norm));
     const double n = static_cast<double>(batch.n_targets);
     log().info(format("  step %2d  loss %.12f %.12f (%.1e)  norm %.9f %.9f (%.1e)", step, ours.loss_sum / n,
                       theirs.loss_sum / n, loss, ours.grad_norm, theirs.grad_norm, norm));

@@ -3,6 +3,7 @@
 // takes, what is masked. The data position is the number of samples consumed, on any grid.
 
 #include "trireme/comm/communicator.h"
+#include "trireme/comm/mpi.h"
 #include "trireme/comm/process_grid.h"
 #include "trireme/data/sampler.h"
 #include "trireme/deck/deck.h"
@@ -20,11 +21,13 @@ class BatchFeed {
   // `sequences` samples from number `first` on, in micro-batches: micro-batch m of replica d holds samples
   // first + (m * dp + d) * micro ... Collective over all ranks when masks make the number of targets uncertain.
   HostBatch read(std::int64_t first, std::int64_t sequences) const;
+  // Its two halves: what may throw and what may wait for other ranks.
+  HostBatch read_tokens(std::int64_t first, std::int64_t sequences) const;
+  void count_targets(HostBatch& batch) const;
   std::int64_t epoch_of(std::int64_t sample) const { return sampler_ ? sampler_->epoch_of(sample) : 0; }
 
  private:
   void append_sample(HostBatch& batch, std::int64_t sample, std::int64_t number_in_batch) const;
-  std::int64_t count_targets(const HostBatch& batch, std::int64_t sequences) const;
 
   const Deck& deck_;
   GridPoint here_;
@@ -32,5 +35,8 @@ class BatchFeed {
   Communicator* control_;
   std::vector<std::int32_t> positions_;
 };
+
+// read() for all ranks of a job: data that some cannot read end it with one message.
+HostBatch read_together(const MpiSession& session, const BatchFeed& feed, std::int64_t first, std::int64_t sequences);
 
 }  // namespace trireme

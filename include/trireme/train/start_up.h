@@ -23,8 +23,8 @@ void check_memory(const RankPlan& plan, const Backend& backend);
 // False for the settings of [model] that may differ between a checkpoint and the run that reads it.
 bool changes_the_model(const std::string& key);
 
-// Runs work on every rank. An Error that all ranks meet becomes one SharedError; one that only some meet is theirs to
-// report.
+// Runs work on every rank, and no collective call in which an Error could leave others waiting. An Error that all ranks
+// meet becomes one SharedError; of those that only some meet the lowest rank's is reported.
 void together(const MpiSession& session, const std::function<void()>& work);
 
 }  // namespace trireme
