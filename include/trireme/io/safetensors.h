@@ -1,5 +1,6 @@
 #pragma once
 // Reads safetensors files (Hugging Face). One file at a time, memory-mapped; every length in the header is checked.
+// Models in several files are several objects; writing is not offered.
 
 #include <map>
 #include <memory>
@@ -28,13 +29,18 @@ class SafetensorsFile {
 
   const std::map<std::string, SafeTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  const SafeTensor& at(const std::string& name) const;        // throws Error naming the nearest present name
+  // Throws Error(Exit::data) with the nearest present name, or the type when it is one that we cannot read.
+  const SafeTensor& at(const std::string& name) const;
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+  const std::string& path() const { return path_; }
   std::vector<double> values(const std::string& name) const;  // any float or integer type, as double
 
  private:
+  std::string path_;
   const std::byte* map_ = nullptr;
   std::size_t size_ = 0;
   std::map<std::string, SafeTensor> tensors_;
+  std::map<std::string, std::string> unread_;  // tensors of types we have no DType for (BOOL, I8, ...): name to type
   std::map<std::string, std::string> metadata_;
 };
 
