@@ -44,9 +44,23 @@ void Block::forward(Context& c, const MicroBatch& mb, Tensor y, Tensor x, Arena&
   forward_mlp(c, mb, y, arena, s, mode);
 }
 
+// y = residual + drop(x W^T + b), the product summed over tp. The plain case is one product.
+void Block::leave_branch(Context& c, const MicroBatch& mb, const Branch& b) const {
+  const Tensor weight = c.params.at(b.weight).value, bias = bias_value(c, b.bias);
+  Leaving sum(c, b.y, b.x.rows());
+  if (sum.whole() && c.dropout == 0) {
+    c.be.matmul_residual(b.y, b.x, weight, bias, b.residual);
+    return;
+  }
+  c.be.matmul(sum.partial(), b.x, weight, Tensor{});
+  sum.start();
+  sum.wait();
+  c.be.dropout_add(b.y, b.y, bias, b.residual, own_tokens(c, mb.row_T), c.dropout, dropout_key(c, b.name));
+}
+
 // h1 = norm1(x); [q k v] = h1 W^T + b; rotate; o = attention; r = x + drop(o Wo^T + bo)
 void Block::forward_attention(Context& c, const MicroBatch& mb, Tensor x, Arena& keep, Saved& s, Recompute mode) const {
-  const std::int64_t T = mb.position_T.rows(), Ts = x.rows(), C = x.columns();
+  const std::int64_t Ts = x.rows(), C = x.columns();
   Arena& light = mode >= Recompute::light ? c.scratch : keep;
   Arena& heavy = mode >= Recompute::attention ? c.scratch : keep;
   if (norm1_.kind == NormKind::layer) s.mean1 = keep.take(c.acc(), {Ts});
@@ -56,11 +70,7 @@ void Block::forward_attention(Context& c, const MicroBatch& mb, Tensor x, Arena&
   norm_forward(c, norm1_, s.h1, s.mean1, s.rstd1, x);
   project_qkv(c, mb, keep, s);
   const Tensor out = attention_of(c).forward(c, s.qkv, mb.n_sequences, heavy, s.attention);
-  Leaving sum(c, s.r, T);
-  c.be.matmul(sum.partial(), out, c.params.at(out_).value, Tensor{});
-  sum.start();
-  sum.wait();
-  c.be.dropout_add(s.r, s.r, bias_value(c, out_bias_), x, own_tokens(c, mb.row_T), c.dropout, dropout_key(c, "attn"));
+  leave_branch(c, mb, {s.r, out, x, out_, out_bias_, "attn"});
 }
 
 void Block::project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s) const {
@@ -105,11 +115,7 @@ void Block::forward_mlp(Context& c, const MicroBatch& mb, Tensor y, Arena& keep,
     const Tensor bias = up_bias_ < 0 ? Tensor{} : c.params.joined_value(up_bias_, gated_ ? 2 : 1);
     c.be.matmul_activation(s.activated, s.before, all, c.params.joined_value(up_, gated_ ? 2 : 1), bias, activation_);
   }
-  Leaving sum(c, y, T);
-  c.be.matmul(sum.partial(), s.activated, c.params.at(down_).value, Tensor{});
-  sum.start();
-  sum.wait();
-  c.be.dropout_add(y, y, bias_value(c, down_bias_), s.r, own_tokens(c, mb.row_T), c.dropout, dropout_key(c, "mlp"));
+  leave_branch(c, mb, {y, s.activated, s.r, down_, down_bias_, "mlp"});
 }
 
 void Block::backward(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const {

@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 // Large enough to keep matrix products efficient, small beside the activations.
-constexpr std::int64_t k_logits_bytes = 256 << 20;
+constexpr std::int64_t k_logits_bytes = std::int64_t{1} << 30;
 constexpr std::int64_t k_chunk_multiple = 256;
 
 }  // namespace
@@ -67,16 +67,17 @@ void Head::chunk_loss(Context& c, Tensor logits, Tensor target, const CrossEntro
   const Tensor max = c.scratch.take(c.acc(), {t}), sums = c.scratch.take(c.acc(), {2, t}),
                loss = c.scratch.take(c.acc(), {t});
   const Tensor sum = sums.slice_rows(0, 1).as({t}), picked = sums.slice_rows(1, 1).as({t});
-  c.be.softmax_stats(max, sum, picked, logits, target, ce);
-  if (tp.size() > 1) {
+  if (tp.size() == 1) {
+    c.be.cross_entropy_whole(loss, logits, target, max, sum, picked, ce, backward);
+  } else {
     const Tensor all_max = c.scratch.take(c.acc(), {t});
+    c.be.softmax_stats(max, sum, picked, logits, target, ce);
     c.be.copy(all_max, max);
     tp.all_reduce(all_max, Reduce::max);
     c.be.softmax_rescale(sum, max, all_max);
     tp.all_reduce(sums, Reduce::sum);
-    c.be.copy(max, all_max);
+    c.be.cross_entropy(loss, logits, target, all_max, sum, picked, ce, backward);
   }
-  c.be.cross_entropy(loss, logits, target, max, sum, picked, ce, backward);
   c.be.sum(loss_1, loss);
 }
 

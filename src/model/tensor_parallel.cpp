@@ -43,6 +43,10 @@ Leaving::Leaving(Context& c, Tensor out_own, std::int64_t n_tokens) : c_(c), out
   if (scattered(c)) partial_ = c.scratch.take(out_own.dtype, with_rows(out_own.shape, n_tokens));
 }
 
+bool Leaving::whole() const {
+  return c_.grid.along(Axis::tp).size() == 1;
+}
+
 void Leaving::start() {
   Communicator& tp = c_.grid.along(Axis::tp);
   if (tp.size() == 1) return;

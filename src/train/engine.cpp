@@ -221,7 +221,7 @@ StepNumbers Engine::numbers(int ticket, double loss_scale) {
   backend_.wait(read_marks_[ticket % 2]);
   double values[2];
   std::memcpy(values, pinned_ + (ticket % 2) * sizeof(values), sizeof(values));
-  return {values[1], std::sqrt(values[0]) / loss_scale};
+  return {values[1], std::sqrt(values[0]) / loss_scale, backend_.time_of(read_marks_[ticket % 2])};
 }
 
 }  // namespace trireme

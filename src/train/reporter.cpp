@@ -69,10 +69,13 @@ Reporter::Reporter(const Deck& deck, Voice voice, const ModelFlops& flops, doubl
       n_ranks_(n_ranks),
       path_(deck.run.output + "/metrics.jsonl") {}
 
-void Reporter::begin(std::int64_t first_step) {
+void Reporter::begin(std::int64_t first_step, double time) {
   if (voice_ == Voice::speaking) keep_until(path_, first_step);
-  first_step_ = first_step;
-  window_start_ = last_progress_ = Clock::now();
+  last_time_ = time;
+}
+
+void Reporter::restart_clock(double time) {
+  last_time_ = time;
 }
 
 void Reporter::write(const std::string& json) {
@@ -87,9 +90,11 @@ void Reporter::step(const StepReport& r) {
   if (voice_ == Voice::silent) return;
   ++window_steps_;
   window_tokens_ += r.tokens_in_step;
+  window_ += r.time - last_time_;
+  last_time_ = r.time;
   const bool last = r.step == deck_.run.steps, due = r.step % deck_.log.every == 0 || r.step == 1 || last;
   const auto now = Clock::now();
-  const double window = std::max(1e-9, seconds_between(window_start_, now));
+  const double window = std::max(1e-9, window_);
   const double per_step = window / static_cast<double>(window_steps_),
                rate = static_cast<double>(window_tokens_) / window;
   const double eta = per_step * static_cast<double>(deck_.run.steps - r.step);
@@ -118,7 +123,8 @@ void Reporter::step(const StepReport& r) {
         ",\"loss_scale\":" + number(r.loss_scale) + ",\"tokens_per_s\":" + number(rate) + ",\"tflops_causal\":" +
         number(causal / 1e12) + ",\"tflops_full\":" + number(full / 1e12) + ",\"mfu\":" + number(mfu) +
         ",\"memory_gib\":" + number(memory_ / 1073741824.0) + ",\"step_s\":" + number(per_step) + "}");
-  window_start_ = last_progress_ = Clock::now();
+  last_progress_ = Clock::now();
+  window_ = 0;
   window_steps_ = window_tokens_ = 0;
 }
 
@@ -127,7 +133,6 @@ void Reporter::validation(std::int64_t step, double loss, double seconds) {
   log().info(format("step %lld  validation loss %.5f  (perplexity %.3f, %.2f s)", static_cast<long long>(step), loss,
                     std::exp(loss), seconds));
   write(format("{\"step\":%lld,\"validation_loss\":", static_cast<long long>(step)) + number(loss) + "}");
-  window_start_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 void Reporter::event(std::int64_t step, const std::string& kind, const std::string& text) {

@@ -142,7 +142,7 @@ void Trainer::check_model(const Attributes& attributes, const std::string& path)
 // --- the loop
 
 Exit Trainer::run() {
-  reporter_->begin(progress_.step);
+  reporter_->begin(progress_.step, device_time());
   const std::int64_t last = deck_.run.steps;
   if (progress_.step >= last)
     log().info(format("nothing to do: run.steps = %lld are done", static_cast<long long>(last)));
@@ -158,6 +158,7 @@ Exit Trainer::run() {
     if (evaluates || saves) settle();
     if (evaluates) validate();
     if (saves) save();
+    if (evaluates || saves) reporter_->restart_clock(device_time());
     stopping = must_stop();
   }
   settle();
@@ -197,6 +198,7 @@ void Trainer::settle() {
   const StepNumbers numbers = engine_->numbers(outstanding_->ticket, report.loss_scale);
   report.loss = numbers.loss_sum / static_cast<double>(std::max<std::int64_t>(1, outstanding_->n_targets));
   report.grad_norm = numbers.grad_norm;
+  report.time = numbers.time;
   outstanding_.reset();
   const bool overflow = !std::isfinite(numbers.grad_norm);
   const bool fp16 = deck_.precision.compute == "fp16";
@@ -216,6 +218,12 @@ void Trainer::settle() {
              static_cast<long long>(report.step), report.loss, report.grad_norm,
              static_cast<long long>(report.step - 1), static_cast<long long>(progress_.samples - report.sequences),
              static_cast<long long>(progress_.samples - 1)));
+}
+
+double Trainer::device_time() {
+  const std::int64_t mark = job_.backend->mark();
+  job_.backend->wait(mark);
+  return job_.backend->time_of(mark);
 }
 
 double Trainer::validate() {

@@ -52,8 +52,8 @@ struct AdamWTensors {
   Tensor master;  // f32 or f64, the same memory as param when the dtypes agree; u16: what param (bf16) lacks of an f32,
                   // as a signed 16-bit number: master_bits = param_bits * 65536 + int16(master) (mod 2^32). param is
                   // then the master rounded to nearest, ties away from zero: param_bits = (master_bits + 32768) / 65536
-  Tensor m, v;  // f64, f32 or bf16
-  Tensor grad;  // acc or compute
+  Tensor m, v;    // f64, f32 or bf16
+  Tensor grad;    // acc or compute
 };
 
 // One AdamW update (Loshchilov & Hutter, 2019, algorithm 2, decoupled decay):
@@ -100,8 +100,9 @@ class Backend {
   virtual void to_host_later(void* pinned, Tensor src) = 0;  // valid after wait(mark()) taken after this call
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   virtual void release_pinned(std::byte* memory) noexcept = 0;
-  virtual std::int64_t mark() = 0;           // a point on the compute stream
-  virtual void wait(std::int64_t mark) = 0;  // until the device has passed it
+  virtual std::int64_t mark() = 0;                // a point on the compute stream
+  virtual double time_of(std::int64_t mark) = 0;  // seconds, on the device's clock, of a mark that has been waited for
+  virtual void wait(std::int64_t mark) = 0;       // until the device has passed it
   virtual void synchronize() = 0;
   virtual Counters& counters() = 0;
 
@@ -184,6 +185,17 @@ class Backend {
                         NormKind kind, double eps) {
     dropout_add(residual_out_TC, x_TC, x_bias_C, residual_TC, rows_T, p, key);
     norm(y_TC, mean_T, rstd_T, residual_out_TC, gain_C, bias_C, kind, eps);
+  }
+  // y = residual + x w^T + b; bias may be absent, y is neither x nor residual
+  virtual void matmul_residual(Tensor y_TF, Tensor x_TC, Tensor w_FC, Tensor bias_F, Tensor residual_TF) {
+    matmul(y_TF, x_TC, w_FC, Tensor{});
+    dropout_add(y_TF, y_TF, bias_F, residual_TF, Tensor{}, 0.0, RandomKey{});
+  }
+  // The whole cross entropy of rows whose vocabulary is on this rank alone: softmax_stats and cross_entropy in one.
+  virtual void cross_entropy_whole(Tensor loss_T, Tensor logits_TV, Tensor target_T, Tensor max_T, Tensor sum_T,
+                                   Tensor picked_T, const CrossEntropy& ce, bool backward) {
+    softmax_stats(max_T, sum_T, picked_T, logits_TV, target_T, ce);
+    cross_entropy(loss_T, logits_TV, target_T, max_T, sum_T, picked_T, ce, backward);
   }
   // before = x w^T + b (kept for the backward pass), y = activation(before)
   virtual void matmul_activation(Tensor y_TF, Tensor before, Tensor x_TC, Tensor w, Tensor bias, Activation kind) {

@@ -53,6 +53,12 @@ class Block {
   RandomKey dropout_key(const Context& c, const char* branch) const;
   Tensor bias_value(const Context& c, ParamId id) const { return id < 0 ? Tensor{} : c.params.at(id).value; }
 
+  struct Branch {
+    Tensor y, x, residual;
+    ParamId weight, bias;
+    const char* name;
+  };
+  void leave_branch(Context& c, const MicroBatch& mb, const Branch& branch) const;
   void forward_attention(Context& c, const MicroBatch& mb, Tensor x, Arena& keep, Saved& s, Recompute mode) const;
   void forward_mlp(Context& c, const MicroBatch& mb, Tensor y, Arena& keep, Saved& s, Recompute mode) const;
   void project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s) const;

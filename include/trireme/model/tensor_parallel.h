@@ -30,8 +30,9 @@ class Leaving {
   // out_own: the slice (or whole) that will hold the sum. partial() is out_own itself when no scatter is needed.
   Leaving(Context& c, Tensor out_own, std::int64_t n_tokens);
   Tensor partial() const { return partial_; }
-  void start();  // partial() is written: sums in the background
-  void wait();   // out_own holds the sum
+  bool whole() const;  // one tp rank: partial() already is the sum, and a residual may be added in the same product
+  void start();        // partial() is written: sums in the background
+  void wait();         // out_own holds the sum
  private:
   Context& c_;
   Tensor out_, partial_;

@@ -33,6 +33,7 @@ struct ArenaSizes {
 struct StepNumbers {
   double loss_sum = 0;   // over all targets of the global batch
   double grad_norm = 0;  // before clipping; not finite: the step was skipped
+  double time = 0;       // seconds on the device's clock at which they were known
 };
 
 struct UpdateSettings {

@@ -14,6 +14,7 @@ struct StepReport {
   std::int64_t step = 0, tokens_in_step = 0, tokens = 0;  // tokens: since the start of the run, all resumes included
   double loss = 0, grad_norm = 0, lr = 0, loss_scale = 1;
   std::int64_t sequences = 0, epoch = 0;
+  double time = 0;  // seconds, on the device's clock, when the step was done
 };
 
 class Reporter {
@@ -22,7 +23,8 @@ class Reporter {
   // peak_flops: of one rank's device, 0 when unknown. memory: planned bytes of this rank. first_step: metrics of later
   // steps are cut off, they belong to a future that a resume undoes.
   Reporter(const Deck& deck, Voice voice, const ModelFlops& flops, double peak_flops, int n_ranks, double memory);
-  void begin(std::int64_t first_step);
+  void begin(std::int64_t first_step, double time);
+  void restart_clock(double time);  // what passed since the last step (a save, a validation) is no training time
   void step(const StepReport& report);
   void validation(std::int64_t step, double loss, double seconds);
   void event(std::int64_t step, const std::string& kind, const std::string& text);
@@ -37,8 +39,9 @@ class Reporter {
   double peak_flops_, memory_;
   int n_ranks_;
   std::string path_;
-  Clock::time_point window_start_, last_progress_;
-  std::int64_t window_steps_ = 0, window_tokens_ = 0, first_step_ = 0;
+  Clock::time_point last_progress_;
+  double last_time_ = 0, window_ = 0;  // of the last step; seconds in steps since the last line
+  std::int64_t window_steps_ = 0, window_tokens_ = 0;
 };
 
 // Dense bf16 peak of devices the program knows by name, in FLOP/s; 0 for others.

@@ -39,6 +39,7 @@ class Trainer {
   void one_step();
   void settle();  // reads the numbers of the outstanding step and reports them
   double validate();
+  double device_time();  // seconds on the device's clock when it has done all it was given
   void save();
   bool must_stop();
   bool rank0() const { return session_.rank() == 0; }

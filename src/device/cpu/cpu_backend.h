@@ -3,6 +3,7 @@
 // float; each result is rounded once, when stored; sums over many elements are kept in double and added in an order
 // that does not depend on the number of threads. Products go to OpenBLAS. The methods are in one file per family.
 
+#include <array>
 #include <string>
 
 #include "trireme/device/backend.h"
@@ -24,7 +25,8 @@ class CpuBackend final : public Backend {
   void to_host_later(void* pinned, Tensor src) override;
   std::byte* allocate_pinned(std::size_t bytes) override;
   void release_pinned(std::byte* memory) noexcept override;
-  std::int64_t mark() override { return 0; }
+  std::int64_t mark() override;
+  double time_of(std::int64_t mark) override;
   void wait(std::int64_t) override {}
   void synchronize() override {}
   Counters& counters() override { return counters_; }
@@ -77,6 +79,8 @@ class CpuBackend final : public Backend {
  private:
   int n_threads_;
   Workspace workspace_;
+  std::array<double, 8> mark_times_{};  // of the newest marks
+  std::int64_t n_marks_ = 0;
   Counters counters_;
 };
 

@@ -1,4 +1,5 @@
 #include <cblas.h>
+#include <chrono>
 
 #include <cstdlib>
 #include <cstring>
@@ -90,6 +91,19 @@ void CpuBackend::to_host(void* host, Tensor src) {
 
 void CpuBackend::to_host_later(void* pinned, Tensor src) {
   to_host(pinned, src);
+}
+
+// The CPU is done with everything before the call: a mark is the present.
+std::int64_t CpuBackend::mark() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  mark_times_[static_cast<std::size_t>(n_marks_) % mark_times_.size()] = std::chrono::duration<double>(now).count();
+  return n_marks_++;
+}
+
+double CpuBackend::time_of(std::int64_t mark) {
+  const auto kept = static_cast<std::int64_t>(mark_times_.size());
+  require(mark < n_marks_ && mark >= n_marks_ - kept, "the times of old marks are forgotten");
+  return mark_times_[static_cast<std::size_t>(mark % kept)];
 }
 
 }  // namespace trireme::cpu

@@ -35,6 +35,7 @@ class PlanBackend final : public Backend {
   std::byte* allocate_pinned(std::size_t bytes) override { return static_cast<std::byte*>(std::malloc(bytes)); }
   void release_pinned(std::byte* memory) noexcept override { std::free(memory); }
   std::int64_t mark() override { return 0; }
+  double time_of(std::int64_t) override { return 0; }
   void wait(std::int64_t) override {}
   void synchronize() override {}
   Counters& counters() override { return counters_; }
