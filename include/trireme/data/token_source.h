@@ -1,6 +1,6 @@
 #pragma once
-// Where tokens come from: text files (one token per byte), raw or Megatron .bin files, or a mock. A source is one long array of
-// tokens that any rank may read at any place; it does not shuffle and does not know batches.
+// Where tokens come from: text files (one token per byte), raw or Megatron .bin files, or a mock. A source is one long
+// array of tokens that any rank may read at any place; it does not shuffle and does not know batches.
 
 #include <memory>
 #include <span>
@@ -19,7 +19,7 @@ class TokenSource {
   virtual ~TokenSource() = default;
   virtual std::int64_t n_tokens() const = 0;
   virtual void read(std::int64_t first, std::span<std::int32_t> tokens) const = 0;  // throws Error(Exit::data)
-  virtual std::string describe() const = 0;     // "2 text files, 1.1 M tokens"
+  virtual std::string describe() const = 0;                                         // "2 text files, 1.1 M tokens"
   virtual std::string fingerprint() const = 0;  // of the contents: a resumed run must see the same
 };
 
@@ -27,11 +27,11 @@ struct TokenSplit {
   std::unique_ptr<TokenSource> training, validation;  // validation may be null
 };
 
-// Opens data.paths as the deck says, with an end-of-document token after each text file. Throws Error(Exit::data) for files that
-// are missing, empty, truncated, not text (NUL bytes in data.source = "text"), or hold ids >= vocab (found when first read).
-// Without validation_paths the last validation_fraction of the tokens is validation and the rest training. When either part
-// would be shorter than sequence + 1 tokens, validation is null if the fraction is the deck's default, else an Error.
-// data.eod >= 0 replaces k_byte_eod at the end of text files.
+// Opens data.paths as the deck says, with an end-of-document token after each text file. Throws Error(Exit::data) for
+// files that are missing, empty, truncated, not text (NUL bytes in data.source = "text"), or hold ids >= vocab (found
+// when first read). Without validation_paths the last validation_fraction of the tokens is validation and the rest
+// training. When either part would be shorter than sequence + 1 tokens, validation is null if the fraction is the
+// deck's default, else an Error. data.eod >= 0 replaces k_byte_eod at the end of text files.
 TokenSplit open_tokens(const DataDeck& data, std::int64_t vocab, std::int64_t sequence, std::uint64_t seed);
 
 }  // namespace trireme
