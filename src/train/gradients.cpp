@@ -1,8 +1,17 @@
 #include "trireme/train/gradients.h"
 
+#include <algorithm>
+
 #include "trireme/device/backend.h"
 
 namespace trireme {
+
+namespace {
+
+// Buckets on their way to other replicas at one time: enough to keep the wires busy, few enough for what MPI copies.
+constexpr std::size_t k_in_flight = 2;
+
+}  // namespace
 
 Range owned_range(const Bucket& bucket, const Communicator& replicas, Zero zero) {
   return zero == Zero::on ? cut(bucket.size, replicas.size(), replicas.rank()) : Range{0, bucket.size};
@@ -40,6 +49,7 @@ void GradientReducer::start(std::size_t index) {
   Communicator& replicas = grid_.replicas();
   if (replicas.size() == 1) return;
   const Range own = owned_range(bucket, replicas, zero_);
+  if (tickets_.size() >= k_in_flight) tickets_[tickets_.size() - k_in_flight].wait();
   tickets_.push_back(replicas.background([&](Communicator& lane) {
     if (zero_ == Zero::on) lane.reduce_scatter(bucket.grad.slice_rows(own.first, own.count()), bucket.grad);
     if (zero_ == Zero::off) lane.all_reduce(bucket.grad, Reduce::sum);
@@ -60,6 +70,17 @@ void GradientReducer::add_norm(Tensor norm_sq_1) const {
     const Range own = owned_range(bucket, replicas, zero_);
     if (bucket.counts) backend_.sum_of_squares(norm_sq_1, bucket.grad.slice_rows(own.first, own.count()));
   }
+}
+
+// Non-blocking reductions of Open MPI and MPICH copy a bucket once, a scattered one twice where it is added up.
+std::size_t copies_inside_mpi(const ParamStore& params, int n_replicas, Zero zero) {
+  if (n_replicas == 1) return 0;
+  std::size_t all = 0, largest = 0;
+  for (const Bucket& bucket : params.buckets()) {
+    all += bucket.grad.bytes();
+    largest = std::max(largest, bucket.grad.bytes());
+  }
+  return std::min(all, k_in_flight * largest) * (zero == Zero::on ? 2 : 1);
 }
 
 }  // namespace trireme

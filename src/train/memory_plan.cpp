@@ -29,6 +29,8 @@ RankPlan plan_rank(const Deck& deck, const Model& model, const GridPoint& here, 
   plan.here = here;
   plan.sizes = engine.peaks();
   plan.memory = engine.memory();
+  const std::size_t copies = copies_inside_mpi(engine.params(), here.n(Axis::dp) * here.n(Axis::cp), engine.zero());
+  if (kind == DeviceKind::cpu) plan.memory.emplace_back("copies inside MPI", copies);
   plan.n_params = engine.params().n_local();
   for (int chunk = 0; chunk < engine.partition().n_chunks; ++chunk) {
     plan.layers.push_back(engine.partition().layers(here.at(Axis::pp), chunk));

@@ -62,7 +62,7 @@ double flops_of(const RankPlan& plan) {
 
 std::string memory_table(const std::vector<RankPlan>& plans) {
   const std::vector<std::string> short_titles = {"weights", "gradients", "optimizer", "inputs",
-                                                 "saved",   "scratch",   "workspace"};
+                                                 "saved",   "scratch",   "workspace", "inside MPI"};
   std::vector<Column> columns = {{"layers", layers_text}, {"in flight", slots_text}};
   columns.push_back({"parameters", [](const RankPlan& p) { return count_text(static_cast<double>(p.n_params)); }});
   for (std::size_t i = 0; i < plans[0].memory.size(); ++i) {
