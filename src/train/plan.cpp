@@ -48,7 +48,10 @@ std::string layers_text(const RankPlan& plan) {
 
 std::string slots_text(const RankPlan& plan) {
   std::string text;
-  for (const int slots : plan.slots) text += (text.empty() ? "" : "+") + std::to_string(slots);
+  for (const int slots : plan.slots) {
+    if (!text.empty()) text += '+';
+    text += std::to_string(slots);
+  }
   return text.size() > 12 ? std::to_string(plan.slots.front()) + "+.." : text;
 }
 
