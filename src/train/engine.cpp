@@ -84,6 +84,7 @@ void Engine::take_inputs() {
   positions_ = persistent_.take(DType::i32, {local_tokens_});
   rows_ = persistent_.take(DType::i64, {n});
   numbers_ = persistent_.take(DType::f64, {2});
+  layer_squares_ = persistent_.take(DType::f64, {partition_.n_layers + 2, 2});
   if (model_.deck().position != "rope") return;
   rope_ = persistent_.take(accumulator_of(compute_), {model_.deck().sequence, model_.deck().head_dim / 2, 2});
 }
@@ -222,6 +223,19 @@ StepNumbers Engine::numbers(int ticket, double loss_scale) {
   double values[2];
   std::memcpy(values, pinned_ + (ticket % 2) * sizeof(values), sizeof(values));
   return {values[1], std::sqrt(values[0]) / loss_scale, backend_.time_of(read_marks_[ticket % 2])};
+}
+
+std::vector<Engine::LayerNorms> Engine::layer_norms(double loss_scale) {
+  backend_.fill(layer_squares_, 0);
+  reducer_->add_layer_norms(layer_squares_);
+  grid_.world().all_reduce(layer_squares_, Reduce::sum);
+  std::vector<double> squares(static_cast<std::size_t>(layer_squares_.count()));
+  backend_.to_host(squares.data(), layer_squares_);
+  std::vector<LayerNorms> norms;
+  for (std::size_t i = 0; i < squares.size(); i += 2) {
+    norms.push_back({std::sqrt(squares[i]) / loss_scale, std::sqrt(squares[i + 1])});
+  }
+  return norms;
 }
 
 }  // namespace trireme

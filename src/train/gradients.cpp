@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <algorithm>
+
 #include "trireme/device/backend.h"
 
 namespace trireme {
@@ -81,6 +83,25 @@ std::size_t copies_inside_mpi(const ParamStore& params, int n_replicas, Zero zer
     largest = std::max(largest, bucket.grad.bytes());
   }
   return std::min(all, k_in_flight * largest) * (zero == Zero::on ? 2 : 1);
+}
+
+void GradientReducer::add_layer_norms(Tensor squares_L2) const {
+  const Communicator& replicas = grid_.replicas();
+  if (zero_ == Zero::off && replicas.rank() != 0) return;
+  for (const Bucket& bucket : params_.buckets()) {
+    const Range own = owned_range(bucket, replicas, zero_);
+    for (const BucketPart& part : bucket.parts) {
+      const std::int64_t first = std::max(own.first, part.offset);
+      const std::int64_t last = std::min(own.last, part.offset + part.box.count());
+      if (!bucket.counts || first >= last) continue;
+      const ParamSpec& spec = params_.table()[part.id];
+      const bool before = spec.layer == k_first_layer || spec.layer == k_both_ends;
+      const std::int64_t row = before ? 0 : spec.layer == k_last_layer ? squares_L2.rows() - 1 : spec.layer + 1;
+      const Tensor squares = squares_L2.slice_rows(row, 1).as({2});
+      backend_.sum_of_squares(squares.slice_rows(0, 1), bucket.grad.slice_rows(first, last - first));
+      backend_.sum_of_squares(squares.slice_rows(1, 1), bucket.value.slice_rows(first, last - first));
+    }
+  }
 }
 
 }  // namespace trireme

@@ -189,7 +189,19 @@ void Trainer::one_step() {
       sequences, feed_->epoch_of(progress_.samples - 1)};
   outstanding_ = Outstanding{ticket, report, batch.n_targets};
   // fp16: the next loss scale depends on this step, and a step that overflowed is no update. A CPU has nothing to hide.
-  if (deck_.precision.compute == "fp16" || job_.kind == DeviceKind::cpu) settle();
+  const bool debug = deck_.log.level == "debug";
+  if (deck_.precision.compute == "fp16" || job_.kind == DeviceKind::cpu || debug) settle();
+  if (debug && (step % deck_.log.every == 0 || step == 1)) log_layers(settings.loss_scale);
+}
+
+// Gradients are as they were reduced, before clipping; weights are those after the update.
+void Trainer::log_layers(double loss_scale) {
+  const std::vector<Engine::LayerNorms> norms = engine_->layer_norms(loss_scale);
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    const std::string name = i == 0 ? "before" : i + 1 == norms.size() ? "after" : "block " + std::to_string(i - 1);
+    log().debug(
+        format("  %-10s gradient norm %.4e  weight norm %.4e", name.c_str(), norms[i].gradient, norms[i].weight));
+  }
 }
 
 void Trainer::settle() {

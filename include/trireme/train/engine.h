@@ -61,6 +61,13 @@ class Engine {
   int evaluate(const HostBatch& batch);                // loss only
   StepNumbers numbers(int ticket, double loss_scale);  // waits for the device
 
+  // Norms of gradient and weights of the step that was trained last, by layer: before the blocks, each block, after
+  // them. Collective; waits for the device.
+  struct LayerNorms {
+    double gradient = 0, weight = 0;
+  };
+  std::vector<LayerNorms> layer_norms(double loss_scale);
+
   // Memory in the order it is taken: (purpose, bytes).
   using MemoryUse = std::vector<std::pair<std::string, std::size_t>>;
   MemoryUse memory() const;
@@ -98,7 +105,8 @@ class Engine {
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<Pipeline> pipeline_;
   Tensor ids_, targets_, positions_, rows_, rope_;
-  Tensor numbers_;  // f64 [2]: squared gradient norm, loss sum
+  Tensor numbers_;        // f64 [2]: squared gradient norm, loss sum
+  Tensor layer_squares_;  // f64 [layers + 2, 2]
   std::byte* pinned_ = nullptr;
   std::int64_t read_marks_[2] = {0, 0};
   int n_reads_ = 0;

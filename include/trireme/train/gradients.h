@@ -27,6 +27,10 @@ class GradientReducer {
   void finish();  // starts what is left and waits for all
   // norm_sq_1 (f64) += squares of the gradients, every logical element once over all ranks together.
   void add_norm(Tensor norm_sq_1) const;
+  // squares_L2 (f64 [layers + 2, 2]) += squares of gradients and weights by layer: what comes before the blocks, each
+  // block, what comes after. Valid from finish() until the next step; this rank's share, every element once over all
+  // ranks.
+  void add_layer_norms(Tensor squares_L2) const;
 
  private:
   void start(std::size_t bucket);

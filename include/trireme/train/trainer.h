@@ -37,6 +37,7 @@ class Trainer {
   void load(const std::string& path, Contents contents);
   void check_model(const Attributes& attributes, const std::string& path) const;
   void one_step();
+  void log_layers(double loss_scale);
   void settle();  // reads the numbers of the outstanding step and reports them
   double validate();
   double device_time();  // seconds on the device's clock when it has done all it was given
