@@ -74,7 +74,7 @@ void GradientReducer::add_norm(Tensor norm_sq_1) const {
   }
 }
 
-// Non-blocking reductions of Open MPI and MPICH copy a bucket once, a scattered one twice where it is added up.
+// A reduction that has been started copies its bucket; one that scatters, twice on the rank that adds up for several.
 std::size_t copies_inside_mpi(const ParamStore& params, int n_replicas, Zero zero) {
   if (n_replicas == 1) return 0;
   std::size_t all = 0, largest = 0;
@@ -82,7 +82,7 @@ std::size_t copies_inside_mpi(const ParamStore& params, int n_replicas, Zero zer
     all += bucket.grad.bytes();
     largest = std::max(largest, bucket.grad.bytes());
   }
-  return std::min(all, k_in_flight * largest) * (zero == Zero::on ? 2 : 1);
+  return std::min(all, k_in_flight * largest) * (zero == Zero::on && n_replicas > 2 ? 2 : 1);
 }
 
 void GradientReducer::add_layer_norms(Tensor squares_L2) const {

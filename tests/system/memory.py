@@ -1,0 +1,69 @@
+"""The planned memory is what a run takes: the peak resident set of every rank, less what MPI and the libraries take by
+themselves, against the plan of its stage.
+
+With replicas MPI copies gradients on their way; the plan then is an upper bound, reached by the rank that adds them up.
+"""
+import os
+import re
+import subprocess
+import sys
+
+import job
+
+MIB = 1 << 20
+LIBRARIES = 32 * MIB  # code, MPI's shared-memory buffers, packing buffers of the matrix products: measured 27 to 36
+TOLERANCE = 0.02
+BIG = ["run.steps=2", "run.resume=never", "checkpoint.at_end=false", "model.layers=8", "model.hidden=512", "model.heads=8",
+       "model.vocab=8192", "model.tie_embeddings=false", "model.sequence=256", "batch.global=4"]
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": 1 << 30}
+
+
+def planned(folder, ranks, settings):
+    """Bytes of each stage, from the last column of the plan's memory table."""
+    ended = job.run(0, ["plan", "deck.toml", "--ranks", ranks, *BIG, *settings], cwd=folder)
+    table = ended.out.split("Memory")[1].split("\n\n")[0]
+    bytes_of_stages = []
+    for line in table.splitlines()[2:]:
+        first, last = (re.match(r"(\d+)(?:-(\d+))?", line).groups())
+        number, unit = re.search(r"([\d.]+) (B|KiB|MiB|GiB)$", line).groups()
+        bytes_of_stages += [float(number) * UNITS[unit]] * (int(last or first) - int(first) + 1)
+    return bytes_of_stages
+
+
+def peaks(folder, ranks, settings):
+    os.makedirs(os.path.join(folder, "peaks"), exist_ok=True)
+    wrapper = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peak.py"), "peaks", job.PROGRAM]
+    launch = [*job.LAUNCHER, str(ranks)] if ranks > 1 else []
+    done = subprocess.run([*launch, *wrapper, "train", "deck.toml", *BIG, *settings], capture_output=True, text=True, cwd=folder)
+    if done.returncode != 0:
+        raise SystemExit(done.stdout + done.stderr)
+    values = []
+    for rank in range(ranks):
+        with open(os.path.join(folder, "peaks", str(rank))) as file:
+            values.append(int(file.read()))
+    return values
+
+
+def main():
+    failures = 0
+    cases = [(1, []), (2, ["parallel.tensor=2"]), (2, ["parallel.pipeline=2"]), (2, ["parallel.data=2"])]
+    if job.ALL:
+        cases += [(4, ["parallel.tensor=4"]), (4, ["parallel.data=4", "parallel.zero=false"]),
+                  (2, ["parallel.context=2"]), (4, ["parallel.pipeline=2", "parallel.virtual_stages=2", "parallel.tensor=2"])]
+    with job.folder() as folder:
+        job.write(os.path.join(folder, "deck.toml"), job.SMALL)
+        for ranks, settings in cases:
+            stages, replicas = planned(folder, ranks, settings), any("data" in s or "context" in s for s in settings)
+            print(f"{ranks} ranks {' '.join(settings)}")
+            for rank, peak in enumerate(peaks(folder, ranks, settings)):
+                plan, used = stages[rank * len(stages) // ranks], peak - LIBRARIES
+                off = used / plan - 1
+                good = off <= TOLERANCE and (replicas or off >= -TOLERANCE)
+                failures += not good
+                print(f"  {'ok  ' if good else 'FAIL'} rank {rank}: planned {plan / MIB:7.2f} MiB, peak {peak / MIB:7.2f} MiB, less "
+                      f"{LIBRARIES // MIB} for libraries {100 * off:+.2f} %", flush=True)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
