@@ -5,3 +5,10 @@ foreach(precision fp64 fp32)
   add_test(NAME mpi.grids.${precision} COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 16 $<TARGET_FILE:mpi_grids> ${precision})
   set_tests_properties(mpi.grids.${precision} PROPERTIES LABELS mpi TIMEOUT 600 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
 endforeach()
+
+# Models of Hugging Face: their loss, logits and gradients on one rank and on grids.
+add_executable(hf_parity parity/hf/hf_parity.cpp)
+target_link_libraries(hf_parity PRIVATE trireme_train)
+add_test(NAME mpi.hf_parity
+         COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 8 $<TARGET_FILE:hf_parity> ${CMAKE_CURRENT_SOURCE_DIR}/parity/hf)
+set_tests_properties(mpi.hf_parity PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
