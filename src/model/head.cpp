@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 // Large enough to keep matrix products efficient, small beside the activations.
-constexpr std::int64_t k_logits_bytes = std::int64_t{1} << 30;
+constexpr std::int64_t k_logits_bytes = std::int64_t{2} << 30;
 constexpr std::int64_t k_chunk_multiple = 256;
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 namespace trireme {
 
-int cuda_device_count() { return 0; }
+int cuda_device_count() {
+  return 0;
+}
 
 std::unique_ptr<Backend> make_cuda_backend(int /*local_rank*/, const CudaOptions& /*options*/) {
   throw Error(Exit::usage,
