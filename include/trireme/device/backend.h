@@ -65,9 +65,9 @@ struct AdamWStep {
   double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   std::int64_t t = 1;  // update number, from 1
   double grad_scale = 1, clip = 0;
-  // Stochastic rounding of bf16 m, v (and of param when master is absent): element i adds the low half of word 0, 1 (2)
-  // of random_words(rounding, first_index + i) to the f32 bits and keeps the high half; infinities and NaN are left
-  // alone.
+  // Stochastic rounding of bf16 m, v (and of param when master is absent): element i adds 16 bits to the f32 bits and
+  // keeps the high half: the low half of random_word(rounding, first_index + i) for m, its high half for v, for param
+  // the low half of the word under the key whose stream is one more. Infinities and NaN are left alone.
   RandomKey rounding;
   std::int64_t first_index = 0;  // global index of element 0, for the key
 };

@@ -66,24 +66,26 @@ void update_run(const Update<R>& u, R* p, R* m, R* v, const R* grad, std::int64_
   }
 }
 
-// Which word of random_words(key, global index) rounds what.
-enum class Word : int { m = 0, v = 1, param = 2 };
+// Which 16 random bits round what: the halves of one word, and a word of the next stream.
+enum class Bits : std::uint8_t { m, v, param };
 
 // Rounds up with the probability of the part cut off.
-std::uint16_t round_randomly(float x, std::uint32_t word) {
+std::uint16_t round_randomly(float x, std::uint32_t random) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   if ((bits & 0x7f800000U) == 0x7f800000U) return Bf16::round(x);
-  return static_cast<std::uint16_t>((bits + (word & 0xffffU)) >> 16);
+  return static_cast<std::uint16_t>((bits + (random & 0xffffU)) >> 16);
 }
 
 template <class R>
 void store_rounded(const Tensor& t, std::int64_t first, std::int64_t n, const R* from, const AdamWStep& step,
-                   Word word) {
+                   Bits which) {
   if (t.dtype != DType::bf16) return store(t, first, 0, n, from);
   auto* to = t.ptr<std::uint16_t>() + first;
+  RandomKey key = step.rounding;
+  if (which == Bits::param) ++key.stream;
   for (std::int64_t i = 0; i < n; ++i) {
-    const Philox4 words = random_words(step.rounding, static_cast<std::uint64_t>(step.first_index + first + i));
-    to[i] = round_randomly(static_cast<float>(from[i]), words.x[static_cast<int>(word)]);
+    const std::uint32_t word = random_word(key, static_cast<std::uint64_t>(step.first_index + first + i));
+    to[i] = round_randomly(static_cast<float>(from[i]), which == Bits::v ? word >> 16 : word);
   }
 }
 
@@ -123,12 +125,12 @@ void adamw_run(const AdamWTensors& a, const AdamWStep& step, const Update<R>& up
   read(a.v, first, 0, n, v_buffer);
   R *m = target(a.m, first, 0, m_buffer), *v = target(a.v, first, 0, v_buffer);
   update_run(update, p, m, v, read(a.grad, first, 0, n, g_buffer), n);
-  store_rounded(a.m, first, n, m, step, Word::m);
-  store_rounded(a.v, first, n, v, step, Word::v);
+  store_rounded(a.m, first, n, m, step, Bits::m);
+  store_rounded(a.v, first, n, v, step, Bits::v);
   if constexpr (std::is_same_v<R, float>) {
     if (split) return store_split(a.param, a.master, first, n, p);
   }
-  if (!a.master) return store_rounded(a.param, first, n, p, step, Word::param);
+  if (!a.master) return store_rounded(a.param, first, n, p, step, Bits::param);
   store(a.master, first, 0, n, p);
   store(a.param, first, 0, n, p);
 }

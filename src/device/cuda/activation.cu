@@ -11,11 +11,11 @@ constexpr int k_threads = 256;
 constexpr float k_gelu_scale = 0.7978845608028654F;  // sqrt(2/pi)
 constexpr float k_gelu_cubic = 0.044715F;
 
-// 16-bit results need no more than the fast exponential and division.
+// 16-bit results need no more than the fast exponential and reciprocal.
 template <bool exact>
 __device__ inline float sigmoid(float x) {
   if constexpr (exact) return 1.0F / (1.0F + expf(-x));
-  return __fdividef(1.0F, 1.0F + __expf(-x));
+  return fast_reciprocal(1.0F + fast_exp(-x));
 }
 
 // gelu_tanh(x) = x/2 (1 + tanh u) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3)
@@ -36,7 +36,7 @@ __device__ inline float derivative(float x, Activation kind) {
     return s + x * s * (1.0F - s) * 2.0F * k_gelu_scale * (1.0F + 3.0F * k_gelu_cubic * x * x);
   }
   if (kind == Activation::gelu_erf) {
-    const float density = 0.3989422804014327F * (exact ? expf(-0.5F * x * x) : __expf(-0.5F * x * x));
+    const float density = 0.3989422804014327F * (exact ? expf(-0.5F * x * x) : fast_exp(-0.5F * x * x));
     return 0.5F * (1.0F + erff(x * 0.7071067811865476F)) + x * density;
   }
   return 2.0F * fmaxf(x, 0.0F);
@@ -100,26 +100,34 @@ __global__ void swiglu_kernel(T* y, const T* x, std::int64_t accesses, std::int6
   }
 }
 
-// dx = dy f'(x); column sums of dx (as stored) into `partial` [gridDim.y, F] unless null
+// dx = dy f'(x); column sums of dx (before rounding) into `partial` [gridDim.y, F] unless null. Two rows are on their
+// way before the first is used.
 template <class T, int N>
-__global__ void __launch_bounds__(k_column_threads)
+__global__ void __launch_bounds__(k_column_threads, 4)
     backward_kernel(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t columns, Activation kind,
                     float* partial) {
   __shared__ float shared[k_column_lanes][32][N + 1];
   const ColumnPart part(rows, columns / N);
   float sum[N] = {};
   if (part.inside) {
-#pragma unroll 2
-    for (std::int64_t r = part.first_row; r < part.last_row; r += k_column_lanes) {
-      const std::int64_t at = r * columns + part.access * N;
+    const auto finish = [&](const Pack<T, N>& dy_pack, const Pack<T, N>& x_pack, std::int64_t at) {
       float a[N], b[N], d[N];
-      load<T, N>(a, dy + at);
-      load<T, N>(b, x + at);
+      unpack(a, dy_pack);
+      unpack(b, x_pack);
       derive_pack<T, N>(d, a, b, kind);
       store<T, N>(dx + at, d);
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += d[i];
+    };
+    std::int64_t r = part.first_row, at = r * columns + part.access * N;
+    const std::int64_t step = k_column_lanes * columns;
+    for (; r + k_column_lanes < part.last_row; r += 2 * k_column_lanes, at += 2 * step) {
+      const auto dy_0 = load_pack<T, N>(dy + at), x_0 = load_pack<T, N>(x + at);
+      const auto dy_1 = load_pack<T, N>(dy + at + step), x_1 = load_pack<T, N>(x + at + step);
+      finish(dy_0, x_0, at);
+      finish(dy_1, x_1, at + step);
     }
+    if (r < part.last_row) finish(load_pack<T, N>(dy + at), load_pack<T, N>(x + at), at);
   }
   if (partial == nullptr) return;
   add_row_lanes<N>(sum, shared);
@@ -128,19 +136,27 @@ __global__ void __launch_bounds__(k_column_threads)
 
 // With s = sigmoid(gate): dgate = dy up s (1 + gate (1 - s)), dup = dy gate s
 template <class T, int N>
-__global__ void __launch_bounds__(k_column_threads)
+__global__ void __launch_bounds__(k_column_threads, 3)
     swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t columns, float* partial) {
   __shared__ float shared[k_column_lanes][32][N + 1];
   constexpr bool exact = std::is_same_v<T, float>;
   const ColumnPart part(rows, columns / N);
   float gate_sum[N] = {}, up_sum[N] = {};
   if (part.inside) {
-    for (std::int64_t r = part.first_row; r < part.last_row; r += k_column_lanes) {
+    struct Row {
+      Pack<T, N> d, gate, up;
+    };
+    const auto fetch = [&](std::int64_t r) {
+      const T* const at = x + r * 2 * columns + part.access * N;
+      return Row{load_pack<T, N>(dy + r * columns + part.access * N), load_pack<T, N>(at),
+                 load_pack<T, N>(at + columns)};
+    };
+    const auto finish = [&](const Row& row, std::int64_t r) {
       const std::int64_t at = r * 2 * columns + part.access * N;
       float d[N], gate[N], up[N];
-      load<T, N>(d, dy + r * columns + part.access * N);
-      load<T, N>(gate, x + at);
-      load<T, N>(up, x + at + columns);
+      unpack(d, row.d);
+      unpack(gate, row.gate);
+      unpack(up, row.up);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const float s = sigmoid<exact>(gate[i]), dup = d[i] * gate[i] * s;
@@ -151,7 +167,14 @@ __global__ void __launch_bounds__(k_column_threads)
       }
       store<T, N>(dx + at, gate);
       store<T, N>(dx + at + columns, up);
+    };
+    std::int64_t r = part.first_row;
+    for (; r + k_column_lanes < part.last_row; r += 2 * k_column_lanes) {
+      const Row first = fetch(r), second = fetch(r + k_column_lanes);
+      finish(first, r);
+      finish(second, r + k_column_lanes);
     }
+    if (r < part.last_row) finish(fetch(r), r);
   }
   if (partial == nullptr) return;
   float* const mine = partial + blockIdx.y * 2 * columns + part.access * N;

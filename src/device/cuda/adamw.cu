@@ -75,7 +75,7 @@ __device__ inline std::uint32_t to_bits(float x, DType dtype) {
   if (dtype == DType::bf16) return __bfloat16_as_ushort(__float2bfloat16_rn(x));
   return __half_as_ushort(__float2half_rn(x));
 }
-// Adds 16 random bits below those that stay.
+// Adds the low 16 bits of `random` below those that stay.
 __device__ inline std::uint32_t stochastic_bf16(float x, std::uint32_t random) {
   const std::uint32_t bits = __float_as_uint(x);
   const bool finite = (bits & 0x7f800000U) != 0x7f800000U;
@@ -103,8 +103,30 @@ __device__ inline void split_value(float p, std::uint32_t random, const Slice& s
   param = rounds_randomly ? stochastic_bf16(p, random) : to_bits(p, s.param_type);
 }
 
+// Word first % 4 and those that follow: four elements share a draw, and need a second one when they start inside a
+// group.
 template <int N>
-__global__ void __launch_bounds__(k_threads)
+__device__ inline Raw<N> draw(const RandomKey& key, std::uint64_t first) {
+  Raw<N> drawn;
+  if constexpr (N == 1) {
+    drawn.word[0] = random_word(key, first);
+  } else {
+    static_assert(N == 4);
+    const auto shift = static_cast<unsigned>(first % 4);
+    const Philox4 low = random_words(key, first / 4), high = shift == 0 ? low : random_words(key, first / 4 + 1);
+    std::uint32_t w[8] = {low.x[0], low.x[1], low.x[2], low.x[3], high.x[0], high.x[1], high.x[2], high.x[3]};
+#pragma unroll
+    for (int i = 0; i < 7; ++i) w[i] = (shift & 1U) != 0 ? w[i + 1] : w[i];
+#pragma unroll
+    for (int i = 0; i < 6; ++i) w[i] = (shift & 2U) != 0 ? w[i + 2] : w[i];
+#pragma unroll
+    for (int i = 0; i < N; ++i) drawn.word[i] = w[i];
+  }
+  return drawn;
+}
+
+template <int N>
+__global__ void __launch_bounds__(k_threads, 5)
     adamw_kernel(Slice s, Scalars a, const double* norm_sq, std::int64_t first, std::int64_t accesses) {
   const double norm_squared = *norm_sq;
   if (!isfinite(norm_squared)) return;
@@ -113,25 +135,29 @@ __global__ void __launch_bounds__(k_threads)
   const auto grad_factor = static_cast<float>(factor);
   const bool m_wide = s.m_type == DType::f32, v_wide = s.v_type == DType::f32, param_wide = s.param_type == DType::f32;
   const bool has_master = s.master_kind == Master::separate || s.master_kind == Master::remainder;
-  const bool draws = !m_wide || !v_wide || (s.master_kind == Master::absent && s.param_type == DType::bf16);
+  const bool draws = !m_wide || !v_wide, draws_param = s.master_kind == Master::absent && s.param_type == DType::bf16;
+  RandomKey param_key = a.rounding;
+  ++param_key.stream;
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t access = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; access < accesses; access += stride) {
     const std::int64_t i = first + access * N;
     const Raw<N> grad = read<N>(s.grad, s.grad_type == DType::f32, i);
     Raw<N> m = read<N>(s.m, m_wide, i), v = read<N>(s.v, v_wide, i), param = read<N>(s.param, param_wide, i), master{};
     if (has_master) master = read<N>(s.master, s.master_kind == Master::separate, i);
+    const std::uint64_t index = a.first_index + static_cast<std::uint64_t>(i);
+    Raw<N> random{}, param_random{};
+    if (draws) random = draw<N>(a.rounding, index);
+    if (draws_param) param_random = draw<N>(param_key, index);
 #pragma unroll
     for (int j = 0; j < N; ++j) {
-      Philox4 random{};
-      if (draws) random = random_words(a.rounding, a.first_index + static_cast<std::uint64_t>(i + j));
       const float g = to_value(grad.word[j], s.grad_type) * grad_factor;
       const float new_m = a.beta1 * to_value(m.word[j], s.m_type) + a.one_minus_beta1 * g;
       const float new_v = a.beta2 * to_value(v.word[j], s.v_type) + a.one_minus_beta2 * g * g;
       const float p = full_value(param.word[j], master.word[j], s);
       const float step = new_m * a.inverse_bias1 / (sqrtf(new_v * a.inverse_bias2) + a.eps) + a.weight_decay * p;
-      split_value(p - a.lr * step, random.x[2], s, param.word[j], master.word[j]);
-      m.word[j] = m_wide ? __float_as_uint(new_m) : stochastic_bf16(new_m, random.x[0]);
-      v.word[j] = v_wide ? __float_as_uint(new_v) : stochastic_bf16(new_v, random.x[1]);
+      split_value(p - a.lr * step, param_random.word[j], s, param.word[j], master.word[j]);
+      m.word[j] = m_wide ? __float_as_uint(new_m) : stochastic_bf16(new_m, random.word[j]);
+      v.word[j] = v_wide ? __float_as_uint(new_v) : stochastic_bf16(new_v, random.word[j] >> 16);
     }
     write<N>(s.m, m_wide, i, m);
     write<N>(s.v, v_wide, i, v);

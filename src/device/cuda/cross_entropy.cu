@@ -1,66 +1,37 @@
 // Vocabulary-parallel cross entropy: a block per token reads its logits once for the statistics and once for the
 // gradient.
 
-#include "kernels.cuh"
+#include "softmax.cuh"
 
 namespace trireme {
 
 namespace {
 
 constexpr int k_threads = 512;
-constexpr float k_minus_infinity = -INFINITY;
-
-template <class T>
-__device__ inline float exponential(float x) {
-  if constexpr (std::is_same_v<T, float>) return expf(x);
-  return __expf(x);
-}
-
-// A maximum and the sum of exp(x - maximum), which combine in any order.
-struct Running {
-  float max = k_minus_infinity, sum = 0.0F;
-  __device__ void combine(float other_max, float other_sum) {
-    const float larger = fmaxf(max, other_max);
-    if (larger == k_minus_infinity) return;
-    sum = sum * expf(max - larger) + other_sum * expf(other_max - larger);
-    max = larger;
-  }
-};
+constexpr int k_flight = 4;  // packs of a thread that are on their way at once
 
 template <class T, int N>
 __global__ void __launch_bounds__(k_threads)
-    stats_kernel(float* max_T, float* sum_T, float* picked_T, const T* logits, std::int64_t columns,
-                 std::int64_t n_valid, const std::int32_t* target_T, std::int64_t first_row) {
-  __shared__ float shared_max[k_threads / 32], shared_sum[k_threads / 32];
+    stats_kernel(float* max_T, float* sum_T, float* picked_T, const T* logits, std::int64_t columns, int n_valid,
+                 const std::int32_t* target_T, std::int64_t first_row) {
+  __shared__ float2 shared[32];
   const std::int64_t row = blockIdx.x;
   const T* const x = logits + row * columns;
+  constexpr int step = k_threads * N;
+  const int whole = n_valid / N * N;
   Running mine;
-#pragma unroll 2
-  for (std::int64_t c = threadIdx.x * std::int64_t{N}; c < n_valid; c += k_threads * std::int64_t{N}) {
-    float v[N], top = k_minus_infinity;
-    load<T, N>(v, x + c);
+  for (int c = static_cast<int>(threadIdx.x) * N; c < whole; c += k_flight * step) {
+    Pack<T, N> packs[k_flight];
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      if (c + i >= n_valid) v[i] = k_minus_infinity;
-      top = fmaxf(top, v[i]);
-    }
-    if (top > mine.max) {
-      mine.sum *= exponential<T>(mine.max - top);
-      mine.max = top;
-    }
+    for (int k = 0; k < k_flight; ++k)
+      if (c + k * step < whole) packs[k] = load_pack<T, N>(x + c + k * step);
 #pragma unroll
-    for (int i = 0; i < N; ++i) mine.sum += exponential<T>(v[i] - mine.max);
+    for (int k = 0; k < k_flight; ++k)
+      if (c + k * step < whole) mine.take(packs[k]);
   }
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2)
-    mine.combine(__shfl_xor_sync(0xffffffffU, mine.max, step), __shfl_xor_sync(0xffffffffU, mine.sum, step));
-  if (threadIdx.x % 32 == 0) {
-    shared_max[threadIdx.x / 32] = mine.max;
-    shared_sum[threadIdx.x / 32] = mine.sum;
-  }
-  __syncthreads();
+  take_rest<N>(mine, x, n_valid);
+  mine.combine_block(shared);
   if (threadIdx.x != 0) return;
-  for (int w = 1; w < k_threads / 32; ++w) mine.combine(shared_max[w], shared_sum[w]);
   max_T[row] = mine.max;
   sum_T[row] = mine.sum;
   const std::int64_t target = target_T[row] - first_row;
@@ -122,8 +93,8 @@ void CudaBackend::softmax_stats(Tensor max_T, Tensor sum_T, Tensor picked_T, Ten
     by_width<T>(in_packs(k_pack<T>, {logits}), [&](auto width) {
       constexpr int n = decltype(width)::value;
       stats_kernel<T, n><<<static_cast<unsigned>(logits.rows()), k_threads, 0, stream_>>>(
-          max_T.ptr<float>(), sum_T.ptr<float>(), picked_T.ptr<float>(), logits.ptr<T>(), logits.columns(), ce.n_valid,
-          target_T.ptr<std::int32_t>(), ce.first_row);
+          max_T.ptr<float>(), sum_T.ptr<float>(), picked_T.ptr<float>(), logits.ptr<T>(), logits.columns(),
+          static_cast<int>(ce.n_valid), target_T.ptr<std::int32_t>(), ce.first_row);
     });
   });
   check_launch();

@@ -11,7 +11,7 @@ namespace trireme {
 
 namespace {
 constexpr std::size_t k_first_scratch = std::size_t{64} << 20;  // also the workspace of cuBLASLt
-constexpr std::size_t k_n_marks = 256;
+constexpr std::int64_t k_epoch_marks = 128, k_n_marks = 2 * k_epoch_marks;
 
 int choose_device(int local_rank) {
   int n = 0;
@@ -26,8 +26,14 @@ int choose_device(int local_rank) {
 
 cudaEvent_t new_event() {
   cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  check(cudaEventCreate(&event));
   return event;
+}
+
+double seconds_between(cudaEvent_t begin, cudaEvent_t end) {
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, begin, end));
+  return 1e-3 * static_cast<double>(milliseconds);
 }
 }  // namespace
 
@@ -42,7 +48,7 @@ CudaBackend::CudaBackend(int local_rank, const CudaOptions& options)
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   scratch(k_first_scratch);
   ring_ = std::make_unique<PinnedRing>(stream_);
-  for (std::size_t i = 0; i < k_n_marks; ++i) marks_.push_back(new_event());
+  for (std::int64_t i = 0; i < k_n_marks; ++i) marks_.push_back(new_event());
   gemm_ = std::make_unique<Gemm>(*this, device_name_, k_first_scratch);
   library_attention_ = make_library_attention(*this);
 }
@@ -93,14 +99,37 @@ std::string CudaBackend::describe() const {
 }
 
 std::int64_t CudaBackend::mark() {
-  check(cudaEventRecord(marks_[static_cast<std::size_t>(next_mark_) % k_n_marks], stream_));
+  // The first mark of an epoch takes the event of the epoch before the last.
+  if (next_mark_ % k_epoch_marks == 0 && next_mark_ >= k_n_marks) {
+    const std::int64_t last = next_mark_ / k_epoch_marks - 1;
+    check(cudaEventSynchronize(event_of(last * k_epoch_marks)));
+    settle_epoch(last);
+  }
+  check(cudaEventRecord(event_of(next_mark_), stream_));
   return next_mark_++;
+}
+
+void CudaBackend::settle_epoch(std::int64_t epoch) {
+  for (; settled_epoch_ < epoch; ++settled_epoch_) {
+    const std::int64_t first = settled_epoch_ * k_epoch_marks;
+    epoch_seconds_ += seconds_between(event_of(first), event_of(first + k_epoch_marks));
+  }
+}
+
+double CudaBackend::time_of(std::int64_t mark) {
+  require(mark >= 0 && mark < next_mark_ && mark >= next_mark_ - k_epoch_marks,
+          "time_of() needs one of the last 128 marks");
+  const std::int64_t epoch = mark / k_epoch_marks;
+  if (epoch > settled_epoch_) settle_epoch(epoch);
+  const std::int64_t first = settled_epoch_ * k_epoch_marks;
+  if (epoch == settled_epoch_) return epoch_seconds_ + seconds_between(event_of(first), event_of(mark));
+  return epoch_seconds_ - seconds_between(event_of(mark), event_of(first));
 }
 
 // The event of an old mark may have been recorded again since: waiting then lasts longer, never too short.
 void CudaBackend::wait(std::int64_t mark) {
   require(mark >= 0 && mark < next_mark_, "wait() needs a value of mark()");
-  check(cudaEventSynchronize(marks_[static_cast<std::size_t>(mark) % k_n_marks]));
+  check(cudaEventSynchronize(event_of(mark)));
 }
 
 void CudaBackend::synchronize() {

@@ -67,6 +67,7 @@ class CudaBackend final : public Backend {
   std::byte* allocate_pinned(std::size_t bytes) override;
   void release_pinned(std::byte* memory) noexcept override;
   std::int64_t mark() override;
+  double time_of(std::int64_t mark) override;
   void wait(std::int64_t mark) override;
   void synchronize() override;
   Counters& counters() override { return counters_; }
@@ -119,10 +120,16 @@ class CudaBackend final : public Backend {
   void add_norm(Tensor y_TC, Tensor mean_T, Tensor rstd_T, Tensor residual_out_TC, Tensor x_TC, Tensor x_bias_C,
                 Tensor residual_TC, Tensor rows_T, double p, const RandomKey& key, Tensor gain_C, Tensor bias_C,
                 NormKind kind, double eps) override;
+  void matmul_residual(Tensor y_TF, Tensor x_TC, Tensor w_FC, Tensor bias_F, Tensor residual_TF) override;
+  void cross_entropy_whole(Tensor loss_T, Tensor logits_TV, Tensor target_T, Tensor max_T, Tensor sum_T,
+                           Tensor picked_T, const CrossEntropy& ce, bool backward) override;
   void matmul_activation(Tensor y_TF, Tensor before, Tensor x_TC, Tensor w, Tensor bias, Activation kind) override;
   void activation_backward_bias(Tensor dx, Tensor db, Tensor dy_TF, Tensor x, Activation kind, Into into) override;
 
  private:
+  cudaEvent_t event_of(std::int64_t mark) const { return marks_[static_cast<std::size_t>(mark) % marks_.size()]; }
+  void settle_epoch(std::int64_t epoch);
+
   int device_ = 0, n_multiprocessors_ = 1;
   std::string device_name_;
   std::size_t device_bytes_ = 0;
@@ -133,6 +140,9 @@ class CudaBackend final : public Backend {
   std::unique_ptr<PinnedRing> ring_;
   std::vector<cudaEvent_t> marks_;
   std::int64_t next_mark_ = 0;
+  // Every 128th mark begins an epoch and its time is kept in double: what an event measures is a float.
+  std::int64_t settled_epoch_ = 0;
+  double epoch_seconds_ = 0;  // of the settled epoch's first mark, from mark 0
   std::unique_ptr<Gemm> gemm_;
   std::unique_ptr<LibraryAttention> library_attention_;  // null in builds without cuDNN
   Counters counters_;

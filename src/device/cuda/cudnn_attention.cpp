@@ -238,13 +238,15 @@ bool CudnnAttention::run(AttentionTensors t, const AttentionShape& s, const std:
   return true;
 }
 
-// An f32 result is asked of cuDNN first. Where it has none, a partial output is rounded once to 16 bits on its way to
-// f32: the merge of ring attention stays in f32, so that rounding does not grow with the number of parts.
+// cuDNN is never asked for an f32 result: it takes some such requests and writes 16-bit values all the same. A partial
+// output is rounded once to 16 bits on its way to f32; the merge of ring attention stays in f32, so that rounding does
+// not grow with the number of parts.
 bool CudnnAttention::forward(const AttentionTensors& t, const AttentionShape& s) {
   if (!knows(t, s)) return false;
-  if (run(t, s, {}, Into::replace)) return true;
-  if (t.out.dtype == t.q.dtype) return false;
-  return run(t, s, {StandIn(&AttentionTensors::out, t.out, t.q.dtype, Side::query, Use::output)}, Into::replace);
+  std::vector<StandIn> stand_ins;
+  if (t.out.dtype != t.q.dtype)
+    stand_ins.emplace_back(&AttentionTensors::out, t.out, t.q.dtype, Side::query, Use::output);
+  return run(t, s, stand_ins, Into::replace);
 }
 
 bool CudnnAttention::backward(const AttentionTensors& t, const AttentionShape& s, Into into) {

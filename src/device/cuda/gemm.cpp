@@ -50,7 +50,9 @@ GemmKey key_of(const GemmProblem& p) {
           alignment_of(p.a),
           alignment_of(p.b),
           alignment_of(p.d),
-          p.before ? p.before.pitch : 0};
+          p.before ? p.before.pitch : 0,
+          p.c ? p.c.pitch : 0,
+          alignment_of(p.c)};
 }
 
 template <class T>
@@ -92,7 +94,7 @@ struct Timer {
 
 struct Gemm::Plan {
   cublasLtMatmulDesc_t description = nullptr;
-  cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
   double milliseconds = 0;
   bool usable = true;
@@ -105,11 +107,13 @@ struct Gemm::Plan {
     set_epilogue(p);
     a = p.a_transposed ? layout(p.a, p.k, p.m) : layout(p.a, p.m, p.k);
     b = p.b_transposed ? layout(p.b, p.n, p.k) : layout(p.b, p.k, p.n);
+    c = layout(p.c ? p.c : p.d, p.m, p.n);
     d = layout(p.d, p.m, p.n);
   }
   ~Plan() {
     cublasLtMatrixLayoutDestroy(a);
     cublasLtMatrixLayoutDestroy(b);
+    cublasLtMatrixLayoutDestroy(c);
     cublasLtMatrixLayoutDestroy(d);
     cublasLtMatmulDescDestroy(description);
   }
@@ -161,9 +165,10 @@ std::string Gemm::describe() const {
 
 cublasStatus_t Gemm::launch(const Plan& plan, const GemmProblem& p, const cublasLtMatmulAlgo_t& algorithm,
                             std::byte* d) {
-  const float alpha = 1.0F, beta = p.accumulate ? 1.0F : 0.0F;
-  return cublasLtMatmul(handle_, plan.description, &alpha, p.a.data, plan.a, p.b.data, plan.b, &beta, d, plan.d, d,
-                        plan.d, &algorithm, backend_.scratch(workspace_bytes_), workspace_bytes_, backend_.stream());
+  const float alpha = 1.0F, beta = p.accumulate || p.c ? 1.0F : 0.0F;
+  return cublasLtMatmul(handle_, plan.description, &alpha, p.a.data, plan.a, p.b.data, plan.b, &beta,
+                        p.c ? p.c.data : d, plan.c, d, plan.d, &algorithm, backend_.scratch(workspace_bytes_),
+                        workspace_bytes_, backend_.stream());
 }
 
 void Gemm::run(const GemmProblem& problem) {
@@ -183,6 +188,10 @@ double Gemm::milliseconds(const GemmProblem& problem) {
   return plan_for(problem).milliseconds;
 }
 
+bool Gemm::can(const GemmProblem& problem) {
+  return plan_for(problem).usable;
+}
+
 Gemm::Plan& Gemm::plan_for(const GemmProblem& problem) {
   auto& plan = plans_[key_of(problem)];
   if (!plan) {
@@ -199,7 +208,7 @@ void Gemm::choose(Plan& plan, const GemmProblem& p) {
     std::copy(known->algorithm.begin(), known->algorithm.end(), std::begin(plan.algorithm.data));
     cublasLtMatmulHeuristicResult_t result{};
     const auto status =
-        cublasLtMatmulAlgoCheck(handle_, plan.description, plan.a, plan.b, plan.d, plan.d, &plan.algorithm, &result);
+        cublasLtMatmulAlgoCheck(handle_, plan.description, plan.a, plan.b, plan.c, plan.d, &plan.algorithm, &result);
     if (status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes_) {
       plan.milliseconds = known->milliseconds;
       return;
@@ -225,15 +234,17 @@ std::vector<cublasLtMatmulHeuristicResult_t> Gemm::guesses(const Plan& plan, con
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes_);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment_of(p.a)));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment_of(p.b)));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(alignment_of(p.d)));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      static_cast<std::uint32_t>(alignment_of(p.c ? p.c : p.d)));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignment_of(p.d)));
-  if (backend_.options().deterministic) {
+  // Parts of a sum are added in f32 and rounded once; in f32 any order of adding serves a run that need not repeat.
+  if (backend_.options().deterministic || p.d.dtype != DType::f32) {
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   }
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle_, plan.description, plan.a, plan.b, plan.d, plan.d, preference, k_candidates, candidates.data(), &found);
+      handle_, plan.description, plan.a, plan.b, plan.c, plan.d, preference, k_candidates, candidates.data(), &found);
   check(cublasLtMatmulPreferenceDestroy(preference));
   candidates.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(found) : 0);
   return candidates;

@@ -13,11 +13,12 @@
 
 namespace trireme {
 
-// D[m, n] (+)= op(A) op(B) in column-major terms, as cuBLASLt wants it.
+// D[m, n] (+)= op(A) op(B) in column-major terms, as cuBLASLt wants it; with c: D = C + op(A) op(B).
 struct GemmProblem {
   bool a_transposed = false, b_transposed = false;
   std::int64_t m = 0, n = 0, k = 0;
   Tensor a, b, d;       // pitch = leading dimension
+  Tensor c;             // added to the product, of d's dtype and not the same memory; may be absent
   Tensor bias, before;  // epilogue: bias along m; before = what the GELU was applied to (d is its result)
   bool accumulate = false;
 };
@@ -32,6 +33,7 @@ class Gemm {
   void run(const GemmProblem& problem);
   // Best time seen for a problem, measuring it when it is new; 0 when it was not measured or cannot be done.
   double milliseconds(const GemmProblem& problem);
+  bool can(const GemmProblem& problem);
   std::string describe() const;
 
  private:

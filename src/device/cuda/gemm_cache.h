@@ -12,7 +12,7 @@
 namespace trireme {
 
 // Everything that the choice depends on: operation, sizes, leading dimensions, dtypes, epilogue, alignment.
-using GemmKey = std::array<std::int64_t, 14>;
+using GemmKey = std::array<std::int64_t, 16>;
 
 struct GemmChoice {
   std::array<std::uint64_t, 8> algorithm{};  // cublasLtMatmulAlgo_t as the library packs it

@@ -53,12 +53,46 @@ template <class T, int N>
 __device__ inline void load(float (&r)[N], const T* p) {
   unpack(r, load_pack<T, N>(p));
 }
+// Two values are rounded by one instruction.
+template <class T, int N>
+__device__ inline Pack<T, N> packed(const float (&r)[N]) {
+  Pack<T, N> pack;
+  if constexpr (N == 1 || std::is_same_v<T, float>) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) pack.x[i] = from_float<T>(r[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      if constexpr (std::is_same_v<T, bf16>) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(r[i], r[i + 1]);
+        pack.x[i] = pair.x, pack.x[i + 1] = pair.y;
+      } else {
+        const __half2 pair = __floats2half2_rn(r[i], r[i + 1]);
+        pack.x[i] = pair.x, pack.x[i + 1] = pair.y;
+      }
+    }
+  }
+  return pack;
+}
+template <class T, int N>
+__device__ inline void store_pack(T* p, const Pack<T, N>& pack) {
+  *reinterpret_cast<Pack<T, N>*>(p) = pack;
+}
 template <class T, int N>
 __device__ inline void store(T* p, const float (&r)[N]) {
-  Pack<T, N> pack;
-#pragma unroll
-  for (int i = 0; i < N; ++i) pack.x[i] = from_float<T>(r[i]);
-  *reinterpret_cast<Pack<T, N>*>(p) = pack;
+  store_pack(p, packed<T>(r));
+}
+
+// To two units in the last place of f32, without the care for results below 2^-126, which become 0.
+__device__ inline float fast_exp(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634F));
+  return y;
+}
+__device__ inline float fast_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
 // One element of a tensor whose dtype is known at run time only; for code that is not bound by memory.

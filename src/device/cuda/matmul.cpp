@@ -70,6 +70,24 @@ void CudaBackend::matmul_dw(Tensor dw, Tensor dy, Tensor x, Into into) {
   gemm_->run(p);
 }
 
+// The product adds the residual as it stores its result, where that beats a second pass.
+void CudaBackend::matmul_residual(Tensor y, Tensor x, Tensor w, Tensor bias, Tensor residual) {
+  require(residual.rows() == y.rows() && residual.columns() == y.columns() && residual.dtype == y.dtype,
+          "matmul_residual() needs a residual of y's shape and dtype");
+  if (y.count() == 0) return;
+  GemmProblem fused = forward_problem(y, x, w, bias);
+  fused.c = residual;
+  if (gemm_->can(fused)) {
+    const double together = gemm_->milliseconds(fused);
+    const double pass = 3.0 * static_cast<double>(y.bytes()) / k_bytes_per_millisecond;
+    if (together == 0 || together < gemm_->milliseconds(forward_problem(y, x, w, {})) + pass) {
+      counters_.matmul_flops += matmul_flops(x.rows(), w.rows(), w.columns());
+      return gemm_->run(fused);
+    }
+  }
+  Backend::matmul_residual(y, x, w, bias, residual);
+}
+
 // The library's GELU (the tanh form) writes both results at once. Whether that beats a second pass is measured per
 // shape.
 void CudaBackend::matmul_activation(Tensor y, Tensor before, Tensor x, Tensor w, Tensor bias, Activation kind) {

@@ -1,5 +1,6 @@
 // Layer and RMS norm over C channels, alone or fused with the residual before it. One pass over memory: a row stays in
-// the registers of its block; rows that do not fit (or are not aligned) are read again by a slower kernel.
+// the registers of a warp or, when it is long, of a block; rows that do not fit (or are not aligned) are read again by
+// a slower kernel.
 
 #include "dropout.cuh"
 #include "kernels.cuh"
@@ -9,13 +10,15 @@ namespace trireme {
 namespace {
 
 constexpr int k_max_threads = 1024;
+constexpr int k_warps = 4;               // rows of a block that gives each row a warp
+constexpr int k_warp_accesses = 8 * 32;  // what a warp holds
 
 template <class T>
 struct NormArgs {
   T* y;
   float *mean, *rstd;
   const T *x, *gain, *bias;
-  std::int64_t columns;
+  std::int64_t rows, columns;
   float eps;
   bool layer;
   // residual_out = residual + dropped(x + x_bias); residual_out null: x is normalised as it is
@@ -24,13 +27,12 @@ struct NormArgs {
   Dropout dropout;
 };
 
-// What is normalised, rounded as it is stored.
+// residual_out of one access, stored.
 template <class T, int N>
-__device__ inline void read_row_part(float (&v)[N], const NormArgs<T>& a, std::int64_t row, std::int64_t column) {
-  const std::int64_t at = row * a.columns + column;
-  load<T, N>(v, a.x + at);
-  if (a.residual_out == nullptr) return;
-  float other[N];
+__device__ inline Pack<T, N> joined(const Pack<T, N>& x, const Pack<T, N>& residual, const NormArgs<T>& a,
+                                    std::int64_t row, std::int64_t column) {
+  float v[N], other[N];
+  unpack(v, x);
   if (a.x_bias != nullptr) {
     load<T, N>(other, a.x_bias + column);
 #pragma unroll
@@ -38,13 +40,25 @@ __device__ inline void read_row_part(float (&v)[N], const NormArgs<T>& a, std::i
   }
   a.dropout.template apply<N>(v, row, column);
   if (a.residual != nullptr) {
-    load<T, N>(other, a.residual + at);
+    unpack(other, residual);
 #pragma unroll
     for (int i = 0; i < N; ++i) v[i] += other[i];
   }
-#pragma unroll
-  for (int i = 0; i < N; ++i) v[i] = to_float(from_float<T>(v[i]));
-  store<T, N>(a.residual_out + at, v);
+  const Pack<T, N> sum = packed<T>(v);
+  store_pack(a.residual_out + row * a.columns + column, sum);
+  return sum;
+}
+
+// What is normalised, rounded as it is stored.
+template <class T, int N>
+__device__ inline void read_row_part(float (&v)[N], const NormArgs<T>& a, std::int64_t row, std::int64_t column) {
+  const std::int64_t at = row * a.columns + column;
+  auto x = load_pack<T, N>(a.x + at);
+  if (a.residual_out != nullptr) {
+    const auto residual = a.residual != nullptr ? load_pack<T, N>(a.residual + at) : Pack<T, N>{};
+    x = joined(x, residual, a, row, column);
+  }
+  unpack(v, x);
 }
 
 template <class T, int N>
@@ -63,13 +77,68 @@ __device__ inline void write_row_part(const float (&v)[N], const NormArgs<T>& a,
 }
 
 template <class T>
-__device__ inline void write_statistics(const NormArgs<T>& a, std::int64_t row, float mean, float rstd) {
-  if (threadIdx.x != 0) return;
+__device__ inline void write_statistics(const NormArgs<T>& a, std::int64_t row, unsigned thread, float mean,
+                                        float rstd) {
+  if (thread != 0) return;
   if (a.layer && a.mean != nullptr) a.mean[row] = mean;
   a.rstd[row] = rstd;
 }
 
-// K accesses of N elements per thread.
+template <class T, int N, int K>
+__device__ inline float sum_of(const Pack<T, N> (&v)[K]) {
+  float sum = 0.0F;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    float x[N];
+    unpack(x, v[k]);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += x[i];
+  }
+  return sum;
+}
+
+// A warp per row, K accesses of N elements per lane, all of them on their way at once and kept as they are stored.
+template <class T, int N, int K, bool with_residual>
+__global__ void __launch_bounds__(32 * k_warps, K == 8 ? 3 : 4) norm_warp_kernel(NormArgs<T> a) {
+  const std::int64_t row = blockIdx.x * std::int64_t{k_warps} + threadIdx.x / 32;
+  if (row >= a.rows) return;
+  const int first = static_cast<int>(threadIdx.x % 32) * N, columns = static_cast<int>(a.columns);
+  constexpr int step = 32 * N;
+  Pack<T, N> v[K];
+#pragma unroll
+  for (int k = 0; k < K; ++k)
+    v[k] = first + k * step < columns ? load_pack<T, N>(a.x + row * columns + first + k * step) : Pack<T, N>{};
+  if constexpr (with_residual) {
+    Pack<T, N> residual[K];
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (a.residual != nullptr && first + k * step < columns)
+        residual[k] = load_pack<T, N>(a.residual + row * columns + first + k * step);
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (first + k * step < columns) v[k] = joined(v[k], residual[k], a, row, first + k * step);
+  }
+  const float mean = a.layer ? warp_sum(sum_of(v)) / static_cast<float>(columns) : 0.0F;
+  float squares = 0.0F;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    float x[N];
+    unpack(x, v[k]);
+#pragma unroll
+    for (int i = 0; i < N; ++i) squares += first + k * step < columns ? (x[i] - mean) * (x[i] - mean) : 0.0F;
+  }
+  const float rstd = rsqrtf(warp_sum(squares) / static_cast<float>(columns) + a.eps);
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (first + k * step >= columns) continue;
+    float x[N];
+    unpack(x, v[k]);
+    write_row_part<T, N>(x, a, row, first + k * step, mean, rstd);
+  }
+  write_statistics(a, row, threadIdx.x % 32, mean, rstd);
+}
+
+// A block per row, K accesses of N elements per thread.
 template <class T, int N, int K>
 __global__ void __launch_bounds__(K <= 2 ? 512 : k_max_threads) norm_kernel(NormArgs<T> a) {
   __shared__ float shared[2][32];
@@ -100,7 +169,7 @@ __global__ void __launch_bounds__(K <= 2 ? 512 : k_max_threads) norm_kernel(Norm
     const std::int64_t access = threadIdx.x + static_cast<std::int64_t>(k) * blockDim.x;
     if (access < accesses) write_row_part<T, N>(v[k], a, row, access * N, mean, rstd);
   }
-  write_statistics(a, row, mean, rstd);
+  write_statistics(a, row, threadIdx.x, mean, rstd);
 }
 
 // Any number of channels, one element per access; the row is read again from `x` or from what was just stored.
@@ -125,26 +194,47 @@ __global__ void norm_loop_kernel(NormArgs<T> a) {
     const float v[1] = {to_float(stored[row * a.columns + c])};
     write_row_part<T, 1>(v, a, row, c, mean, rstd);
   }
-  write_statistics(a, row, mean, rstd);
+  write_statistics(a, row, threadIdx.x, mean, rstd);
 }
 
 template <class T, int K>
-void launch(cudaStream_t stream, std::int64_t rows, std::int64_t accesses, const NormArgs<T>& args) {
+void launch(cudaStream_t stream, std::int64_t accesses, const NormArgs<T>& args) {
   const auto threads = static_cast<unsigned>(round_up(div_up(accesses, K), 32));
-  norm_kernel<T, k_pack<T>, K><<<static_cast<unsigned>(rows), threads, 0, stream>>>(args);
+  norm_kernel<T, k_pack<T>, K><<<static_cast<unsigned>(args.rows), threads, 0, stream>>>(args);
+}
+
+template <class T, int K>
+void launch_warps(cudaStream_t stream, const NormArgs<T>& args) {
+  const auto blocks = static_cast<unsigned>(div_up(args.rows, k_warps));
+  if (args.residual_out == nullptr) {
+    norm_warp_kernel<T, k_pack<T>, K, false><<<blocks, 32 * k_warps, 0, stream>>>(args);
+  } else {
+    norm_warp_kernel<T, k_pack<T>, K, true><<<blocks, 32 * k_warps, 0, stream>>>(args);
+  }
 }
 
 template <class T>
-void run(cudaStream_t stream, std::int64_t rows, const NormArgs<T>& args, bool wide) {
+void run_warps(cudaStream_t stream, std::int64_t accesses, const NormArgs<T>& args) {
+  const std::int64_t per_lane = div_up(accesses, 32);
+  if (per_lane <= 1) return launch_warps<T, 1>(stream, args);
+  if (per_lane <= 2) return launch_warps<T, 2>(stream, args);
+  if (per_lane <= 3) return launch_warps<T, 3>(stream, args);
+  if (per_lane <= 4) return launch_warps<T, 4>(stream, args);
+  if (per_lane <= 6) return launch_warps<T, 6>(stream, args);
+  launch_warps<T, 8>(stream, args);
+}
+
+template <class T>
+void run(cudaStream_t stream, const NormArgs<T>& args, bool wide) {
   const std::int64_t accesses = args.columns / k_pack<T>;
   if (!wide || accesses > 4 * k_max_threads) {
-    norm_loop_kernel<T><<<static_cast<unsigned>(rows), 256, 0, stream>>>(args);
-  } else if (accesses <= 128) {
-    launch<T, 1>(stream, rows, accesses, args);
+    norm_loop_kernel<T><<<static_cast<unsigned>(args.rows), 256, 0, stream>>>(args);
+  } else if (accesses <= k_warp_accesses) {
+    run_warps<T>(stream, accesses, args);
   } else if (accesses <= 1024) {
-    launch<T, 2>(stream, rows, accesses, args);
+    launch<T, 2>(stream, accesses, args);
   } else {
-    launch<T, 4>(stream, rows, accesses, args);
+    launch<T, 4>(stream, accesses, args);
   }
   check_launch();
 }
@@ -159,6 +249,7 @@ NormArgs<T> arguments(const Tensor& y, const Tensor& mean, const Tensor& rstd, c
   a.x = x.ptr<T>();
   a.gain = gain.ptr<T>();
   a.bias = bias.ptr<T>();
+  a.rows = x.rows();
   a.columns = x.columns();
   a.eps = static_cast<float>(eps);
   a.layer = kind == NormKind::layer;
@@ -174,7 +265,7 @@ void CudaBackend::norm(Tensor y, Tensor mean_T, Tensor rstd_T, Tensor x, Tensor 
   by_storage("norm()", x.dtype, [&](auto t) {
     using T = decltype(t);
     const auto args = arguments<T>(y, mean_T, rstd_T, x, gain_C, bias_C, kind, eps);
-    run<T>(stream_, x.rows(), args, in_packs(k_pack<T>, {y, x, gain_C, bias_C}));
+    run<T>(stream_, args, in_packs(k_pack<T>, {y, x, gain_C, bias_C}));
   });
 }
 
@@ -191,7 +282,7 @@ void CudaBackend::add_norm(Tensor y, Tensor mean_T, Tensor rstd_T, Tensor residu
     args.x_bias = x_bias_C.ptr<T>();
     args.residual = residual.ptr<T>();
     args.dropout = make_dropout(rows_T, x.columns(), p, key);
-    run<T>(stream_, x.rows(), args, in_packs(k_pack<T>, {y, x, gain_C, bias_C, residual_out, x_bias_C, residual}));
+    run<T>(stream_, args, in_packs(k_pack<T>, {y, x, gain_C, bias_C, residual_out, x_bias_C, residual}));
   });
 }
 

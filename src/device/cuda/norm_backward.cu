@@ -36,36 +36,60 @@ __device__ inline float2 block_sum2(float a, float b, float2* shared) {
   return total;
 }
 
+// What a thread holds of a row.
 template <class T, int N, int K>
-__global__ void __launch_bounds__(k_max_threads) norm_backward_kernel(Args<T> a) {
-  __shared__ float2 shared[2][32];
-  const std::int64_t accesses = a.columns / N;
-  float dgain[K][N] = {}, dbias[K][N] = {};
-  int turn = 0;
-  for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
-    const float mean = a.layer ? a.mean[row] : 0.0F, rstd = a.rstd[row];
-    Pack<T, N> dy_pack[K], x_pack[K], dx_pack[K];
+struct RowPart {
+  Pack<T, N> dy[K], x[K];
+  float mean = 0.0F, rstd = 0.0F;
+
+  __device__ void fetch(const Args<T>& a, std::int64_t row) {
+    mean = a.layer ? a.mean[row] : 0.0F;
+    rstd = a.rstd[row];
 #pragma unroll
     for (int k = 0; k < K; ++k) {
-      const std::int64_t access = threadIdx.x + static_cast<std::int64_t>(k) * blockDim.x;
-      if (access >= accesses) continue;
-      const std::int64_t at = row * a.columns + access * N;
-      dy_pack[k] = load_pack<T, N>(a.dy + at);
-      x_pack[k] = load_pack<T, N>(a.x + at);
-      if (K <= 2) dx_pack[k] = load_pack<T, N>(a.dx + at);
+      const int column = static_cast<int>((threadIdx.x + k * blockDim.x) * N);
+      if (column >= static_cast<int>(a.columns)) continue;
+      dy[k] = load_pack<T, N>(a.dy + row * a.columns + column);
+      x[k] = load_pack<T, N>(a.x + row * a.columns + column);
     }
+  }
+};
+
+// The next row is on its way while this one is worked on, where registers allow it.
+template <class T, int N, int K>
+__global__ void __launch_bounds__(k_max_threads, K == 1 ? 2 : 1) norm_backward_kernel(Args<T> a) {
+  __shared__ float2 shared[2][32];
+  constexpr bool ahead = K == 1;
+  const int columns = static_cast<int>(a.columns);
+  const auto column_of = [](int k) { return static_cast<int>((threadIdx.x + k * blockDim.x) * N); };
+  const float inverse = 1.0F / static_cast<float>(a.columns);
+  float dgain[K][N] = {}, dbias[K][N] = {};
+  Pack<T, N> gain_pack[K] = {};
+#pragma unroll
+  for (int k = 0; k < K; ++k)
+    if (column_of(k) < columns) gain_pack[k] = load_pack<T, N>(a.gain + column_of(k));
+  int turn = 0;
+  RowPart<T, N, K> now, next;
+  if (ahead) now.fetch(a, blockIdx.x);
+  for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
+    if (!ahead) now.fetch(a, row);
+    T* const dx_row = a.dx + row * a.columns;
+    Pack<T, N> dx_pack[K];
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (K <= 2 && column_of(k) < columns) dx_pack[k] = load_pack<T, N>(dx_row + column_of(k));
+    if (ahead && row + gridDim.x < a.rows) next.fetch(a, row + gridDim.x);
     float h_sum = 0.0F, hz_sum = 0.0F;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
-      const std::int64_t access = threadIdx.x + static_cast<std::int64_t>(k) * blockDim.x;
-      if (access >= accesses) continue;
+      if (column_of(k) >= columns) continue;
       float dy[N], x[N], gain[N];
-      unpack(dy, dy_pack[k]);
-      unpack(x, x_pack[k]);
-      load<T, N>(gain, a.gain + access * N);
+      unpack(dy, now.dy[k]);
+      unpack(x, now.x[k]);
+      unpack(gain, gain_pack[k]);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float z = (x[i] - mean) * rstd, h = gain[i] * dy[i];
+        const float z = (x[i] - now.mean) * now.rstd, h = gain[i] * dy[i];
         dgain[k][i] += dy[i] * z;
         dbias[k][i] += dy[i];
         h_sum += h;
@@ -73,29 +97,28 @@ __global__ void __launch_bounds__(k_max_threads) norm_backward_kernel(Args<T> a)
       }
     }
     const float2 sums = block_sum2(h_sum, hz_sum, shared[turn]);
-    const float h_mean = a.layer ? sums.x / static_cast<float>(a.columns) : 0.0F;
-    const float hz_mean = sums.y / static_cast<float>(a.columns);
+    const float h_mean = a.layer ? sums.x * inverse : 0.0F, hz_mean = sums.y * inverse;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
-      const std::int64_t access = threadIdx.x + static_cast<std::int64_t>(k) * blockDim.x;
-      if (access >= accesses) continue;
+      if (column_of(k) >= columns) continue;
       float dy[N], x[N], dx[N], gain[N];
-      unpack(dy, dy_pack[k]);
-      unpack(x, x_pack[k]);
-      unpack(dx, K <= 2 ? dx_pack[k] : load_pack<T, N>(a.dx + row * a.columns + access * N));
-      load<T, N>(gain, a.gain + access * N);
+      unpack(dy, now.dy[k]);
+      unpack(x, now.x[k]);
+      unpack(dx, K <= 2 ? dx_pack[k] : load_pack<T, N>(dx_row + column_of(k)));
+      unpack(gain, gain_pack[k]);
 #pragma unroll
-      for (int i = 0; i < N; ++i) dx[i] += rstd * (gain[i] * dy[i] - h_mean - (x[i] - mean) * rstd * hz_mean);
-      store<T, N>(a.dx + row * a.columns + access * N, dx);
+      for (int i = 0; i < N; ++i)
+        dx[i] += now.rstd * (gain[i] * dy[i] - h_mean - (x[i] - now.mean) * now.rstd * hz_mean);
+      store<T, N>(dx_row + column_of(k), dx);
     }
+    if (ahead) now = next;
   }
   float* const mine = a.partial + static_cast<std::int64_t>(blockIdx.x) * 2 * a.columns;
 #pragma unroll
   for (int k = 0; k < K; ++k) {
-    const std::int64_t access = threadIdx.x + static_cast<std::int64_t>(k) * blockDim.x;
-    if (access >= accesses) continue;
-    store<float, N>(mine + access * N, dgain[k]);
-    store<float, N>(mine + a.columns + access * N, dbias[k]);
+    if (column_of(k) >= columns) continue;
+    store<float, N>(mine + column_of(k), dgain[k]);
+    store<float, N>(mine + a.columns + column_of(k), dbias[k]);
   }
 }
 

@@ -1,3 +1,5 @@
+#include <chrono>
+
 #include "catch.h"
 #include "lab.h"
 
@@ -158,4 +160,23 @@ TEST_CASE("a dtype that the GPU does not compute in is refused by name") {
   const Twin x = lab.normal(DType::f64, {4, 8});
 
   CHECK_THROWS_WITH(Lab::cuda().activation(x.cuda, x.cuda, Activation::gelu_tanh), Catch::Contains("f64"));
+}
+
+TEST_CASE("marks tell the time that passed between them, however many came before") {
+  using Clock = std::chrono::steady_clock;
+  Lab lab;
+  Backend& b = Lab::cuda();
+  const Tensor x = lab.normal(DType::f32, {1000}).cuda;
+  std::vector<std::int64_t> marks;
+  const auto begin = Clock::now();
+
+  for (int i = 0; i < 700; ++i) {
+    b.scale(x, 1.0);
+    marks.push_back(b.mark());
+    b.wait(marks.back());
+    if (i < 8) continue;
+    const double earlier = b.time_of(marks[marks.size() - 8]), later = b.time_of(marks.back());
+    REQUIRE(later > earlier);
+    REQUIRE(later - earlier < std::chrono::duration<double>(Clock::now() - begin).count());
+  }
 }

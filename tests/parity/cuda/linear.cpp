@@ -60,6 +60,28 @@ TEST_CASE("matrix products of pitched views touch no other column") {
   }
 }
 
+TEST_CASE("a product that adds a residual leaves the residual alone") {
+  struct Size {
+    std::int64_t T, C, F;
+  };
+  const Size s = GENERATE(Size{1, 8, 8}, Size{37, 29, 53}, Size{129, 64, 200}, Size{256, 768, 384});
+  const bool has_bias = GENERATE(false, true);
+  for (const DType dtype : k_storage) {
+    Lab lab;
+    const Twin x = lab.normal(dtype, {s.T, s.C}), w = lab.normal(dtype, {s.F, s.C}, 0.2),
+               residual = lab.normal(dtype, {s.T, s.F}, 3.0);
+    const Twin bias = has_bias ? lab.normal(dtype, {s.F}) : Twin{}, y = lab.poisoned(dtype, {s.T, s.F});
+
+    for (int call = 0; call < 2; ++call) {  // the first one may try several algorithms
+      Lab::cpu().matmul_residual(y.cpu, x.cpu, w.cpu, bias.cpu, residual.cpu);
+      Lab::cuda().matmul_residual(y.cuda, x.cuda, w.cuda, bias.cuda, residual.cuda);
+    }
+
+    agree("residual", dtype, y);
+    equal(residual);
+  }
+}
+
 TEST_CASE("column sums") {
   const std::int64_t T = GENERATE(1, 33, 3000), F = GENERATE(7, 64, 776);
   for (const DType dtype : k_storage) {

@@ -36,6 +36,37 @@ TEST_CASE("cross entropy over a cut and padded vocabulary with masked tokens") {
   }
 }
 
+TEST_CASE("cross entropy in one pass is what its parts are") {
+  const std::int64_t V = GENERATE(9, 64, 1000, 32000, 50304, 150000), padding = GENERATE(0, 3, 47);
+  const double z_loss = GENERATE(0.0, 1e-2);
+  if (padding >= V) return;
+  for (const DType dtype : k_storage) {
+    Lab lab;
+    const std::int64_t T = 23;
+    const CrossEntropy ce{0, V - padding, 0.125, z_loss};
+    const Twin logits = lab.normal(dtype, {T, V}, 3.0), kept = lab.copy_of(logits);
+    const Twin target = lab.integers(DType::i32, {T}, -V / 8, V - padding - 1);  // some are masked
+    const Twin max = lab.poisoned(DType::f32, {T}), sum = lab.poisoned(DType::f32, {T}),
+               picked = lab.poisoned(DType::f32, {T});
+    const Twin loss = lab.poisoned(DType::f32, {T}), loss_only = lab.poisoned(DType::f32, {T});
+
+    for (const bool on_gpu : {false, true}) {
+      Backend& b = on_gpu ? Lab::cuda() : Lab::cpu();
+      const auto at = [&](const Twin& t) { return on_gpu ? t.cuda : t.cpu; };
+      b.cross_entropy_whole(at(loss_only), at(kept), at(target), at(max), at(sum), at(picked), ce, false);
+      b.cross_entropy_whole(at(loss), at(logits), at(target), at(max), at(sum), at(picked), ce, true);
+    }
+
+    equal(kept);
+    equal(max);
+    equal(picked);
+    agree("loss", dtype, sum);
+    agree("loss", dtype, loss);
+    agree("loss", dtype, loss_only);
+    agree("loss_gradient", dtype, logits);
+  }
+}
+
 TEST_CASE("sums of different ranks become addable, also that of a rank without real tokens") {
   Lab lab;
   const double lowest = -std::numeric_limits<double>::infinity();

@@ -48,6 +48,11 @@ void linear(Bench& bench, const char* name, std::int64_t T, std::int64_t C, std:
   const auto at = [](const Set& s, int i) { return s[static_cast<std::size_t>(i)]; };
   if (bias) bench.flops(label + "y + bias", flops, [&](int i) { b.matmul(y, at(x, i), w, b_F); });
   bench.flops(label + "y", flops, [&](int i) { b.matmul(y, at(x, i), w, {}); });
+  if (!bias && F < T) {  // a projection back to the residual
+    bench.flops(label + "y + residual", flops, [&](int i) { b.matmul_residual(y, at(x, i), w, {}, at(dy, i)); });
+    bench.flops(label + "y + bias + residual", flops,
+                [&](int i) { b.matmul_residual(y, at(x, i), w, b_F, at(dy, i)); });
+  }
   bench.flops(label + "dx", flops, [&](int i) { b.matmul_dx(dx, at(dy, i), w); });
   bench.flops(label + "dw f32 +=", flops, [&](int i) { b.matmul_dw(dw, at(dy, i), at(x, i), Into::add); });
   bench.flops(label + "dw bf16 +=", flops, [&](int i) { b.matmul_dw(narrow, at(dy, i), at(x, i), Into::add); });
@@ -183,6 +188,8 @@ void ends(Bench& bench, const Model& m) {
               [&](int i) { b.softmax_stats(max, sum, picked, at(logits, i), target, ce); });
   bench.bytes("cross_entropy chunk", 2 * logit_bytes,
               [&](int i) { b.cross_entropy(loss, at(logits, i), target, max, sum, picked, ce, true); });
+  bench.bytes("cross_entropy_whole chunk", 2 * logit_bytes,
+              [&](int i) { b.cross_entropy_whole(loss, at(logits, i), target, max, sum, picked, ce, true); });
 }
 
 void optimizer(Bench& bench) {
@@ -205,6 +212,11 @@ void optimizer(Bench& bench) {
   });
   bench.bytes("adamw 256M u16 rest, f32 moments", 28 * count, [&](int) {
     b.adamw({param, rest, m, v, grad}, step, norm_sq);
+  });
+  bench.bytes("adamw 256M u16 rest, bf16, odd index", 18 * count, [&](int) {
+    AdamWStep odd = step;
+    odd.first_index = 3;
+    b.adamw({param, rest, m16, v16, grad16}, odd, norm_sq);
   });
   bench.bytes("adamw 256M u16 rest, bf16 moments", 18 * count, [&](int) {
     b.adamw({param, rest, m16, v16, grad16}, step, norm_sq);
