@@ -14,7 +14,7 @@ MODELS = {
 }
 GRIDS = [
     ("gpt", ["parallel.tensor=2", "parallel.pipeline=2"], "fp64"),
-    ("gpt", ["parallel.pipeline=2", "parallel.virtual_stages=2", "parallel.data=2"], "fp32"),
+    ("gpt", ["parallel.pipeline=2", "parallel.virtual_stages=2", "parallel.data=2", "model.sequence=128"], "fp32"),
     ("llama", ["parallel.context=2", "parallel.tensor=2"], "fp64"),
     ("llama", ["parallel.context=2", "parallel.data=2", "parallel.zero=false"], "bf16"),
     ("llama", ["parallel.tensor=2", "parallel.data=2"], "fp16"),
