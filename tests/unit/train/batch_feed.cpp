@@ -90,6 +90,17 @@ TEST_CASE("every grid reads each token of the global batch once, with the same n
   }
 }
 
+TEST_CASE("micro-batch m of replica d holds the samples from (m dp + d) micro on") {
+  const Deck deck = deck_of(4, 2, 12);
+  for (int replica = 0; replica < 3; ++replica) {
+    const HostBatch mine = batch_at(deck, {1, 3, 1, 1}, replica, 0);
+    std::vector<std::int64_t> samples;
+    for (std::size_t i = 0; i < mine.rows.size(); i += 4) samples.push_back(mine.rows[i] / 4);
+    const std::int64_t first = 2 * replica;
+    CHECK(samples == std::vector<std::int64_t>{first, first + 1, first + 6, first + 7});
+  }
+}
+
 TEST_CASE("ranks that share a replica and a chunk of the sequence read the same tokens") {
   const Deck deck = deck_of(12, 1, 4);
   const HostBatch tp0 = batch_at(deck, {1, 2, 1, 2}, 0, 0), tp1 = batch_at(deck, {1, 2, 1, 2}, 1, 0);
