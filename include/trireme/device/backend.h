@@ -120,10 +120,11 @@ class Backend {
   virtual void dropout_backward(Tensor dx_TC /*=*/, Tensor dy_TC, Tensor rows_T, double p, const RandomKey& key) = 0;
 
   // --- matrix products; accumulated in acc, rounded once. y, x, dy, dx may be pitched. bias may be absent.
-  virtual void matmul(Tensor y_TF, Tensor x_TC, Tensor w_FC, Tensor bias_F) = 0;   // y = x w^T + b
-  virtual void matmul_dx(Tensor dx_TC, Tensor dy_TF, Tensor w_FC) = 0;             // dx = dy w
-  virtual void matmul_dw(Tensor dw_FC, Tensor dy_TF, Tensor x_TC, Into into) = 0;  // dw (+)= dy^T x
-  virtual void sum_rows(Tensor db_F, Tensor dy_TF /*pitched*/, Into into) = 0;     // db (+)= sum_t dy
+  virtual void matmul(Tensor y_TF, Tensor x_TC, Tensor w_FC, Tensor bias_F) = 0;  // y = x w^T + b
+  virtual void matmul_dx(Tensor dx_TC, Tensor dy_TF, Tensor w_FC) = 0;            // dx = dy w
+  virtual void matmul_dw(Tensor dw_FC, Tensor dy_TF, Tensor x_TC,
+                         Into into) = 0;  // dw (+)= dy^T x; += into 16 bits may round twice
+  virtual void sum_rows(Tensor db_F, Tensor dy_TF /*pitched*/, Into into) = 0;  // db (+)= sum_t dy
 
   // --- normalisation over C: layer y = (x - mean) rstd gain + bias; rms y = x rstd gain (mean_T, bias absent).
   // rstd = 1/sqrt(var + eps), var biased; rms: mean of squares.

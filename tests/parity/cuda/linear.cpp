@@ -33,7 +33,7 @@ TEST_CASE("the three matrix products at odd and at aligned sizes") {
     agree("matmul", dtype, dx);
     agree("matmul", DType::f32, dw);
     agree("matmul", DType::f32, added);
-    agree("matmul", dtype, narrow);
+    agree("residual", dtype, narrow);  // cuBLASLt rounds the product to 16 bits before it adds the old value
   }
 }
 

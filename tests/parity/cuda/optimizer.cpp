@@ -76,7 +76,7 @@ void run(const State& s, const AdamWStep& step, const Twin& norm_sq) {
 }  // namespace
 
 TEST_CASE("AdamW with f32 moments in every arrangement of master copies") {
-  const std::int64_t n = GENERATE(1, 6, 4099);
+  const std::int64_t n = GENERATE(3, 6, 4099);  // of one element alone the sums may cancel
   const bool clips = GENERATE(false, true);
   for (const DType param : k_storage) {
     for (const DType grad : {DType::f32, param}) {
