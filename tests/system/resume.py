@@ -13,8 +13,9 @@ LLAMA = ["model.kv_heads=2", "model.norm=rms", "model.activation=swiglu", "model
          "model.qk_norm=true", "model.tie_embeddings=false", "model.ffn=38", "data.eod=3", "data.mask_eod=true"]
 MODELS = {"gpt": GPT, "llama": LLAMA}
 # Boundary tensors beyond the eager limit of MPI (4 KiB in shared memory): sends wait for their receives.
-COMMON = ["model.sequence=96", "run.steps=10", "lr.max=0.01", "lr.warmup=3", "lr.decay=10", "eval.every=5", "eval.batches=2", "checkpoint.every=5",
-          "checkpoint.at_end=false", "checkpoint.keep=0", "parallel.bucket_mb=0.01", "precision.compute=fp64"]
+COMMON = ["model.sequence=96", "run.steps=10", "lr.max=0.01", "lr.warmup=3", "lr.decay=10", "eval.every=5",
+          "eval.batches=2", "checkpoint.every=5", "checkpoint.at_end=false", "checkpoint.keep=0",
+          "parallel.bucket_mb=0.01", "precision.compute=fp64"]
 
 # name: (ranks, settings)
 GRIDS = {

@@ -1,0 +1,104 @@
+"""Ranks that are lost, told to stop or out of time: exit code, messages, no rank left, and the next run goes on."""
+import os
+import re
+import signal
+import sys
+import time
+
+import job
+from table import Table
+
+
+def started(table, run, step, ranks, *overrides):
+    """A job whose log has reached `step`."""
+    arguments = ["train", table.path("small.toml"), "run.steps=200000", "log.every=10", f"run.output={run}", *overrides]
+    running = job.Job(ranks, arguments, cwd=table.folder)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and running.process.poll() is None:
+        try:
+            if max(job.metrics(run), default=0) >= step:
+                break
+        except (FileNotFoundError, ValueError):
+            pass
+        time.sleep(0.05)
+    return running
+
+
+def lost_ranks(table):
+    run = table.path("killed")
+    running = started(table, run, 20, 4, "checkpoint.every=5", "parallel.tensor=2", "parallel.pipeline=2")
+    os.kill(running.ranks()[2], signal.SIGKILL)
+    moment = time.monotonic()
+    ended = running.wait(60)
+    seconds = time.monotonic() - moment
+    faults = [f"ended {seconds:.1f} s after the kill"] if seconds > 15 else []
+    if running.left_behind():
+        faults.append("ranks left behind")
+    table.check("one rank killed", ended, None, [], faults)
+    saved = saved_step(run)
+    more = [table.path("small.toml"), f"run.steps={saved + 5}", f"run.output={run}", "checkpoint.every=5"]
+    table.train("  and resumed on half the ranks", 0, [f"step {saved},", "finished"], more)
+
+
+def saved_step(run):
+    with open(os.path.join(run, "checkpoints", "latest")) as file:
+        return int(re.search(r"\d+", file.read()).group())
+
+
+def stopped(table, name, ranks, which, settings):
+    """Sends a signal to one rank; the run folder and the step at which it stopped."""
+    run = table.path(f"{name}{ranks}")
+    running = started(table, run, 10, ranks, *settings)
+    os.kill(running.ranks()[which], getattr(signal, name))
+    ended = running.wait(60)
+    faults = ["ranks left behind"] if running.left_behind() else []
+    table.check(f"{name} to rank {which} of {ranks}", ended, 75, ["stopped early after saving"], faults)
+    return run, saved_step(run)
+
+
+def signals(table):
+    settings = ["lr.decay=100000", "precision.compute=fp64"]
+    for name, ranks, which in (("SIGTERM", 4, 3), ("SIGUSR1", 2, 0), ("SIGTERM", 1, 0)):
+        run, stop = stopped(table, name, ranks, which, settings)
+        whole = run + " straight"
+        more = [table.path("small.toml"), f"run.steps={stop + 5}", "log.every=1", *settings]
+        again = table.train("  and resumed", 0, [f"step {stop},"], [*more, f"run.output={run}"], ranks)
+        straight = table.train("  the same without a stop", 0, [], [*more, f"run.output={whole}"], ranks)
+        ours, theirs = job.metrics(run), job.metrics(whole)
+        same = again.code == straight.code == 0 and all(
+            ours[step][key] == theirs[step][key] for step in range(stop + 1, stop + 6) for key in ("loss", "grad_norm"))
+        table.failures += not same
+        print(f"{'ok  ' if same else 'FAIL'}   the curve after step {stop} is the same to the last digit")
+
+
+def numerics(table):
+    run = table.path("numerics")
+    table.train("numbers that are not finite", 5, ["step", "not finite", "lr.max"],
+                [table.path("small.toml"), "run.steps=50", "lr.max=1e30", "lr.warmup=1", f"run.output={run}"], ranks=4)
+
+
+def wall_time(table):
+    run = table.path("minutes")
+    start = time.monotonic()
+    running = job.Job(2, ["train", table.path("small.toml"), "run.steps=1000000", "log.every=1000",
+                          "run.max_minutes=0.05", f"run.output={run}"], cwd=table.folder)
+    ended = running.wait(60)
+    faults = [f"took {ended.seconds:.1f} s for run.max_minutes of 3 s"] if time.monotonic() - start > 12 else []
+    if saved_step(run) < 1:
+        faults.append("nothing was saved")
+    table.check("run.max_minutes", ended, 75, ["stopped early after saving"], faults)
+
+
+def main():
+    with job.folder() as folder:
+        table = Table(folder)
+        job.write(table.path("small.toml"), job.SMALL)
+        for group in (lost_ranks, signals, numerics, wall_time):
+            print(f"--- {group.__name__}", flush=True)
+            group(table)
+        print(f"{table.failures} failures")
+    sys.exit(1 if table.failures else 0)
+
+
+if __name__ == "__main__":
+    main()
