@@ -249,7 +249,7 @@ struct LogDeck {
 struct DeviceDeck {
   std::string kind = "auto", comm = "auto";
   std::int64_t threads = 0;
-  bool deterministic = false, graphs = true;
+  bool deterministic = false;
   double peak_tflops = 0;
   template <class V>
   void describe(V& v) {
@@ -261,7 +261,6 @@ struct DeviceDeck {
             at_least<std::int64_t>(0));
     v.field("deterministic", deterministic, "the same bits in every run of one deck on one grid (the CPU always is)",
             any<bool>());
-    v.field("graphs", graphs, "record blocks as CUDA graphs where that is possible", any<bool>());
     v.field("peak_tflops", peak_tflops, "dense peak of one rank's device for mfu; 0: known devices by name, else none",
             at_least(0.0));
   }
