@@ -111,7 +111,7 @@ bool changes_the_model(const std::string& key) {
                                          "model.rope_low_freq",
                                          "model.rope_high_freq",
                                          "model.rope_original_sequence"};
-  return std::find(free.begin(), free.end(), key) == free.end();
+  return key.starts_with("model.") && std::find(free.begin(), free.end(), key) == free.end();
 }
 
 namespace {

@@ -126,7 +126,7 @@ void Trainer::check_model(const Attributes& attributes, const std::string& path)
   const auto text = attributes.find("deck");
   if (text == attributes.end()) return;
   const Deck there = parse_deck({{path + " (deck)", text->second}}, {}, 0);
-  const std::vector<std::string> sections = {"model"};
+  const std::vector<std::string> sections = {"model", "precision"};
   std::string fatal;
   for (const std::string& difference : differences(deck_, there, sections)) {
     const std::string key = difference.substr(0, difference.find(':'));

@@ -20,7 +20,7 @@ std::string start_up_table(const Deck& deck, const Model& model, const RankPlan&
 // Throws Error(Exit::usage) naming the plan's largest items when the device has less memory than planned.
 void check_memory(const RankPlan& plan, const Backend& backend);
 
-// False for the settings of [model] that may differ between a checkpoint and the run that reads it.
+// False for settings that may differ between a checkpoint and the run that reads it: they are reported, not refused.
 bool changes_the_model(const std::string& key);
 
 // Runs work on every rank, and no collective call in which an Error could leave others waiting. An Error that all ranks
