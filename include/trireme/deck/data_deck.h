@@ -1,0 +1,40 @@
+#pragma once
+// Deck section [data]: what to learn from.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/deck/field.h"
+
+namespace trireme {
+
+struct DataDeck {
+  std::string source = "text", dtype = "auto";
+  std::vector<std::string> paths, validation_paths;
+  double validation_fraction = 0.05;
+  std::int64_t eod = -1;
+  bool mask_eod = false, accept_change = false;
+  template <class V>
+  void describe(V& v) {
+    v.field("source", source,
+            "text: files of text, one token per byte; tokens: .bin files; mock: random tokens for benchmarks",
+            one_of({"text", "tokens", "mock"}));
+    v.field("paths", paths, "files to train on, in order; relative to the deck that states them",
+            any<std::vector<std::string>>());
+    v.field("validation_paths", validation_paths,
+            "files for the validation loss; empty: the end of data.paths is held out", any<std::vector<std::string>>());
+    v.field("validation_fraction", validation_fraction,
+            "part of data.paths held out when there are no validation_paths", between(0.0, 0.5));
+    v.field("dtype", dtype,
+            "element of a raw .bin file; auto: from the .idx file beside it, else u16 below 65500 tokens",
+            one_of({"auto", "u8", "u16", "i32"}));
+    v.field("eod", eod, "id of the end-of-document token; -1: the byte tokenizer's 256, none for token files",
+            at_least<std::int64_t>(-1));
+    v.field("mask_eod", mask_eod, "no loss where the input token is the end-of-document token", any<bool>());
+    v.field("accept_change", accept_change,
+            "resume although the data are not those the checkpoint was trained on; the position is kept", any<bool>());
+  }
+};
+
+}  // namespace trireme

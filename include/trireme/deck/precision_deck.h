@@ -1,0 +1,35 @@
+#pragma once
+// Deck section [precision]: number formats.
+
+#include <cstdint>
+#include <string>
+
+#include "trireme/deck/field.h"
+
+namespace trireme {
+
+struct PrecisionDeck {
+  std::string compute = "fp32", optimizer = "fp32", moments = "fp32", master = "fp32", gradients = "fp32";
+  double loss_scale = 4294967296.0, loss_scale_min = 1;
+  std::int64_t loss_scale_window = 1000, loss_scale_hysteresis = 2;
+  bool allow_tf32 = false;
+  template <class V>
+  void describe(V& v) {
+    using I = std::int64_t;
+    v.field("compute", compute, "storage of weights and activations", one_of({"fp64", "fp32", "bf16", "fp16"}));
+    v.field("optimizer", optimizer, "arithmetic and state of the optimizer; fp64 with compute = \"fp64\" always",
+            one_of({"fp32", "fp64"}));
+    v.field("moments", moments, "storage of AdamW's moments; bf16: rounded stochastically", one_of({"fp32", "bf16"}));
+    v.field("master", master,
+            "with bf16 weights: an fp32 copy, or the missing 16 bits of one (the same values in 2 bytes less)",
+            one_of({"fp32", "remainder"}));
+    v.field("gradients", gradients, "accumulated weight gradients (bf16 needs bf16 compute)", one_of({"fp32", "bf16"}));
+    v.field("loss_scale", loss_scale, "fp16: first loss scale; the dynamic scaler halves and doubles it", above(0));
+    v.field("loss_scale_min", loss_scale_min, "fp16: smallest loss scale", above(0));
+    v.field("loss_scale_window", loss_scale_window, "fp16: good steps before the scale doubles", at_least<I>(1));
+    v.field("loss_scale_hysteresis", loss_scale_hysteresis, "fp16: overflows before the scale halves", at_least<I>(1));
+    v.field("allow_tf32", allow_tf32, "fp32 matrix products may use the tensor cores' TF32 (CUDA)", any<bool>());
+  }
+};
+
+}  // namespace trireme

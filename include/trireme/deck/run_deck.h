@@ -1,0 +1,53 @@
+#pragma once
+// Deck sections of a run as a whole: [run], [eval] and [log].
+
+#include <cstdint>
+#include <string>
+
+#include "trireme/deck/field.h"
+
+namespace trireme {
+
+struct RunDeck {
+  std::string name = "run", output, resume = "auto";
+  std::int64_t steps = 1000, seed = 1234;
+  double max_minutes = 0;
+  bool weights_only = false;
+  template <class V>
+  void describe(V& v) {
+    v.field("name", name, "name of the run; its folder is runs/<name>", not_empty());
+    v.field("output", output, "run folder; empty: runs/<name>", any<std::string>());
+    v.field("steps", steps, "optimizer steps in all, those before a resume included", at_least<std::int64_t>(1));
+    v.field("seed", seed, "seed of weights, dropout and data order", at_least<std::int64_t>(0));
+    v.field("resume", resume,
+            "\"auto\": the newest good checkpoint of the run folder if any; \"never\"; or a checkpoint file",
+            not_empty());
+    v.field("weights_only", weights_only,
+            "take only the weights from run.resume = FILE and start at step 0 (fine-tuning)", any<bool>());
+    v.field("max_minutes", max_minutes, "save and stop with exit code 75 before this wall time has passed; 0: no limit",
+            at_least(0.0));
+  }
+};
+
+struct EvalDeck {
+  std::int64_t every = 100, batches = 8;
+  template <class V>
+  void describe(V& v) {
+    v.field("every", every, "steps between validation losses; 0: never", size_from(0));
+    v.field("batches", batches, "global batches of a validation loss", size_from(1));
+  }
+};
+
+struct LogDeck {
+  std::int64_t every = 10;
+  std::string level = "info", file = "log.txt";
+  template <class V>
+  void describe(V& v) {
+    v.field("every", every, "steps between lines of the log", at_least<std::int64_t>(1));
+    v.field("level", level, "debug adds statistics per layer and every decision",
+            one_of({"error", "warning", "info", "debug"}));
+    v.field("file", file, "log file in the run folder; empty: terminal only", any<std::string>());
+  }
+};
+
+}  // namespace trireme
