@@ -7,7 +7,6 @@
 
 #include "trireme/base/check.h"
 #include "trireme/base/log.h"
-#include "trireme/base/version.h"
 #include "trireme/deck/read.h"
 #include "trireme/train/lr.h"
 #include "trireme/train/start_up.h"
@@ -43,7 +42,9 @@ Trainer::Trainer(const Deck& deck, const MpiSession& session)
   print_start_up_table();
   engine_ = std::make_unique<Engine>(deck, model_, *job_.grid, *job_.backend, plan_.sizes, Wires::real);
   engine_->initialise();
-  resume();
+  saver_ = std::make_unique<Saver>(deck, session, job_, *engine_, *reporter_, data_.training->fingerprint());
+  if (const std::optional<Progress> found = saver_->resume()) progress_ = *found;
+  if (progress_.step > 0) scaler_.restore(progress_.scaler);
 }
 
 Trainer::~Trainer() = default;
@@ -78,67 +79,6 @@ void Trainer::print_start_up_table() const {
   log().info(start_up_table(deck_, model_, plan_, session_.size(), lines));
 }
 
-// --- resuming
-
-void Trainer::resume() {
-  if (deck_.run.resume == "never") return;
-  std::string path = deck_.run.resume;
-  if (path == "auto") {
-    std::vector<std::string> complaints;
-    if (rank0()) path = find_latest(checkpoint_folder(), &complaints).value_or("");
-    for (const std::string& complaint : complaints) log().warn("passed over: " + complaint);
-    path = session_.broadcast(rank0() ? path : "");
-    if (path.empty()) return;
-  }
-  load(path, deck_.run.weights_only && deck_.run.resume != "auto" ? Contents::weights : Contents::all);
-}
-
-void Trainer::load(const std::string& path, Contents contents) {
-  const double start = wall_seconds();
-  Attributes attributes;
-  together(session_, [&] { attributes = read_attributes(path); });
-  check_model(attributes, path);
-  const auto data = attributes.find("data");
-  const bool same = data == attributes.end() || data->second == data_.training->fingerprint();
-  if (contents == Contents::all && !same && !deck_.data.accept_change) {
-    throw SharedError(Exit::data,
-                      path + " was trained on other data (fingerprint " + data->second + ", now " +
-                          data_.training->fingerprint() +
-                          "): restore data.paths, or set data.accept_change = true "
-                          "to go on at the same position, or run.weights_only = true to start anew from its weights");
-  }
-  together(session_, [&] { load_checkpoint(path, everything(*engine_, contents), *job_.control, *job_.backend); });
-  if (contents == Contents::weights) {
-    engine_->optimizer().masters_from_weights();
-    log().info("weights from " + path);
-    return;
-  }
-  progress_ = progress_from(attributes, path);
-  scaler_.restore(progress_.scaler);
-  saved_step_ = progress_.step;
-  log().info(format("resumed from %s: step %lld, %s tokens, written on %s (%.2f s)", path.c_str(),
-                    static_cast<long long>(progress_.step), count_text(static_cast<double>(progress_.tokens)).c_str(),
-                    attributes.count("grid") ? attributes.at("grid").c_str() : "an unknown grid",
-                    wall_seconds() - start));
-}
-
-void Trainer::check_model(const Attributes& attributes, const std::string& path) const {
-  const auto text = attributes.find("deck");
-  if (text == attributes.end()) return;
-  const Deck there = parse_deck({{path + " (deck)", text->second}}, {}, 0);
-  const std::vector<std::string> sections = {"model", "precision"};
-  std::string fatal;
-  for (const std::string& difference : differences(deck_, there, sections)) {
-    const std::string key = difference.substr(0, difference.find(':'));
-    if (changes_the_model(key))
-      fatal += "\n  " + difference;
-    else
-      log().warn("resuming with another setting: " + difference);
-  }
-  if (!fatal.empty())
-    throw SharedError(Exit::data, path + " holds another model (here: this deck, there: the checkpoint):" + fatal);
-}
-
 // --- the loop
 
 Exit Trainer::run() {
@@ -157,13 +97,13 @@ Exit Trainer::run() {
     longest_step_ = std::max(longest_step_, wall_seconds() - begin);
     if (evaluates || saves) settle();
     if (evaluates) validate();
-    if (saves) save();
+    if (saves) saver_->save(progress_);
     if (evaluates || saves) reporter_->restart_clock(device_time());
     stopping = must_stop();
   }
   settle();
   const bool early = progress_.step < last;
-  if ((early || deck_.checkpoint.at_end) && progress_.step > saved_step_) save();
+  if ((early || deck_.checkpoint.at_end) && progress_.step > saver_->saved_step()) saver_->save(progress_);
   if (!early) reporter_->event(progress_.step, "finished", "finished: " + deck_.run.output);
   if (early) reporter_->event(progress_.step, "stopped", "stopped early after saving; run the same command to go on");
   return early ? Exit::requeue : Exit::finished;
@@ -251,31 +191,12 @@ double Trainer::validate() {
   return loss;
 }
 
-void Trainer::save() {
-  const double start = wall_seconds();
-  job_.backend->synchronize();
-  Attributes attributes = to_attributes(progress_);
-  attributes["deck"] = print_deck(deck_);
-  attributes["seed"] = std::to_string(deck_.run.seed);
-  attributes["grid"] = to_string(job_.grid->here());
-  attributes["data"] = data_.training->fingerprint();
-  attributes["git_revision"] = git_revision();
-  const std::string name = checkpoint_name(progress_.step), path = checkpoint_folder() + "/" + name;
-  together(session_, [&] {
-    save_checkpoint(path, everything(*engine_, Contents::all), attributes, *job_.control, *job_.backend);
-  });
-  if (rank0()) set_latest(checkpoint_folder(), name);
-  if (rank0()) retire_old(checkpoint_folder(), deck_.checkpoint.keep);
-  saved_step_ = progress_.step;
-  longest_save_ = std::max(longest_save_, wall_seconds() - start);
-  reporter_->event(progress_.step, "saved", format("saved %s (%.2f s)", path.c_str(), wall_seconds() - start));
-}
-
 // Rank 0's clock decides for all; a signal counts whichever rank it reached.
 bool Trainer::must_stop() {
   bool mine = received_signal() != 0;
   if (rank0() && deck_.run.max_minutes > 0) {
-    mine = mine || wall_seconds() - start_ + 2 * longest_step_ + 1.5 * longest_save_ > deck_.run.max_minutes * 60;
+    mine =
+        mine || wall_seconds() - start_ + 2 * longest_step_ + 1.5 * saver_->longest_save() > deck_.run.max_minutes * 60;
   }
   return session_.any(mine);
 }

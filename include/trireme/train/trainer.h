@@ -13,7 +13,7 @@
 #include "trireme/train/job.h"
 #include "trireme/train/memory_plan.h"
 #include "trireme/train/reporter.h"
-#include "trireme/train/state.h"
+#include "trireme/train/saver.h"
 
 namespace trireme {
 
@@ -33,15 +33,11 @@ class Trainer {
 
   void open_run_folder();
   void print_start_up_table() const;
-  void resume();
-  void load(const std::string& path, Contents contents);
-  void check_model(const Attributes& attributes, const std::string& path) const;
   void one_step();
   void log_layers(double loss_scale);
   void settle();  // reads the numbers of the outstanding step and reports them
   double validate();
   double device_time();  // seconds on the device's clock when it has done all it was given
-  void save();
   bool must_stop();
   bool rank0() const { return session_.rank() == 0; }
   std::string checkpoint_folder() const { return deck_.run.output + "/checkpoints"; }
@@ -56,11 +52,12 @@ class Trainer {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<BatchFeed> feed_, validation_feed_;
   std::unique_ptr<Reporter> reporter_;
+  std::unique_ptr<Saver> saver_;
   LossScaler scaler_;
   Progress progress_;
   std::optional<Outstanding> outstanding_;
-  std::int64_t saved_step_ = -1, skipped_ = 0;
-  double longest_step_ = 0, longest_save_ = 0;
+  std::int64_t skipped_ = 0;
+  double longest_step_ = 0;
 };
 
 }  // namespace trireme
