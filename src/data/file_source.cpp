@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "input_file.h"
 #include "megatron_index.h"
@@ -19,6 +20,7 @@ enum class Kind : std::uint8_t { text, tokens };
 struct Part {
   InputFile file;
   Element element;
+  std::optional<MegatronIndex> index;
   std::int64_t first;     // index of its first token among all
   std::int64_t n_stored;  // tokens in the file; a text file has one more, the end-of-document token
 };
@@ -62,7 +64,7 @@ void refuse_nul(const std::string& path, std::int64_t offset, std::span<const st
 
 class FileSource final : public TokenSource {
  public:
-  FileSource(Kind kind, std::vector<Part> parts, std::int32_t eod, std::int64_t vocab)
+  FileSource(Kind kind, std::vector<Part> parts, std::int64_t eod, std::int64_t vocab)
       : kind_(kind), parts_(std::move(parts)), eod_(eod), vocab_(vocab) {
     for (Part& part : parts_) {
       part.first = n_tokens_;
@@ -72,32 +74,39 @@ class FileSource final : public TokenSource {
 
   std::int64_t n_tokens() const override { return n_tokens_; }
   void read(std::int64_t first, std::span<std::int32_t> tokens) const override;
+  std::vector<std::int64_t> document_starts(std::int64_t first, std::int64_t count) const override;
   std::string describe() const override;
   std::string fingerprint() const override;
 
  private:
+  const Part& part_of(std::int64_t token) const;
+  std::vector<std::int64_t> starts_in(const Part& part, std::int64_t first, std::int64_t count) const;
   std::int64_t stored_and_eod(const Part& part) const { return part.n_stored + (kind_ == Kind::text ? 1 : 0); }
   void read_part(const Part& part, std::int64_t first, std::span<std::int32_t> tokens) const;
   void check_ids(const Part& part, std::int64_t first, std::span<const std::int32_t> tokens) const;
 
   Kind kind_;
   std::vector<Part> parts_;
-  std::int32_t eod_;
+  std::int64_t eod_;  // -1: token files without one
   std::int64_t vocab_, n_tokens_ = 0;
 };
+
+const Part& FileSource::part_of(std::int64_t token) const {
+  const auto behind =
+      std::upper_bound(parts_.begin(), parts_.end(), token, [](std::int64_t i, const Part& p) { return i < p.first; });
+  return *(behind - 1);
+}
 
 void FileSource::read(std::int64_t first, std::span<std::int32_t> tokens) const {
   require(first >= 0 && first + static_cast<std::int64_t>(tokens.size()) <= n_tokens_,
           "read of tokens outside the source");
-  auto part =
-      std::upper_bound(parts_.begin(), parts_.end(), first, [](std::int64_t i, const Part& p) { return i < p.first; });
-  for (--part; !tokens.empty(); ++part) {
+  for (const Part* part = &part_of(first); !tokens.empty(); ++part) {
     const std::int64_t inside = first - part->first;
     const std::int64_t here =
         std::min<std::int64_t>(stored_and_eod(*part) - inside, static_cast<std::int64_t>(tokens.size()));
     const std::int64_t stored = std::min(here, part->n_stored - inside);
     read_part(*part, inside, tokens.first(static_cast<std::size_t>(stored)));
-    if (stored < here) tokens[static_cast<std::size_t>(stored)] = eod_;
+    if (stored < here) tokens[static_cast<std::size_t>(stored)] = static_cast<std::int32_t>(eod_);
     tokens = tokens.subspan(static_cast<std::size_t>(here));
     first += here;
   }
@@ -126,6 +135,32 @@ void FileSource::check_ids(const Part& part, std::int64_t first, std::span<const
   throw Error(Exit::data, part.file.path() + ": token " + std::to_string(first + (bad - tokens.begin())) +
                               " (read as " + name_of(part.element) + ") is " + id + ", but model.vocab = " +
                               std::to_string(vocab_) + "; check data.dtype and the tokenizer that wrote the file");
+}
+
+std::vector<std::int64_t> FileSource::document_starts(std::int64_t first, std::int64_t count) const {
+  std::vector<std::int64_t> starts;
+  for (const Part* part = &part_of(first); count > 0; ++part) {
+    const std::int64_t here = std::min(stored_and_eod(*part) - (first - part->first), count);
+    for (const std::int64_t start : starts_in(*part, first - part->first, here)) starts.push_back(part->first + start);
+    first += here;
+    count -= here;
+  }
+  return starts;
+}
+
+// The same of one part, by its own numbers.
+std::vector<std::int64_t> FileSource::starts_in(const Part& part, std::int64_t first, std::int64_t count) const {
+  if (part.index) return part.index->document_starts(first, count);
+  std::vector<std::int64_t> starts;
+  if (first == 0) starts.push_back(0);
+  if (kind_ == Kind::text || eod_ < 0) return starts;
+  const std::int64_t before = std::max<std::int64_t>(first - 1, 0);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(first + count - 1 - before));
+  read_part(part, before, tokens);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] == eod_) starts.push_back(before + static_cast<std::int64_t>(i) + 1);
+  }
+  return starts;
 }
 
 std::string FileSource::describe() const {
@@ -181,8 +216,9 @@ Part open_bin(const std::string& path, const std::string& key, const std::string
   const std::string bin = prefix_of(path) + ".bin", idx = prefix_of(path) + ".idx";
   InputFile file(bin, key);
   Element element = raw_element(dtype, vocab);
+  std::optional<MegatronIndex> index;
   if (std::filesystem::exists(idx)) {
-    const Element indexed = read_megatron_index(idx, bin, file.size(), key);
+    const Element indexed = index.emplace(idx, bin, file.size(), key).element();
     if (dtype != "auto" && indexed != element) {
       throw Error(Exit::data, "data.dtype = \"" + dtype + "\", but " + idx + " says " + name_of(indexed) +
                                   "; leave data.dtype at \"auto\", or remove the .idx if it belongs to another file");
@@ -195,7 +231,7 @@ Part open_bin(const std::string& path, const std::string& key, const std::string
                                 " token; the file is cut short or data.dtype is wrong");
   }
   const std::int64_t n_tokens = file.size() / size_of(element);
-  return {std::move(file), element, 0, n_tokens};
+  return {std::move(file), element, std::move(index), 0, n_tokens};
 }
 
 }  // namespace
@@ -207,16 +243,16 @@ std::unique_ptr<TokenSource> open_text(const std::vector<std::string>& paths, co
     InputFile file(path, key);
     refuse_nul_in_samples(file);
     const std::int64_t size = file.size();
-    parts.push_back({std::move(file), Element::u8, 0, size});
+    parts.push_back({std::move(file), Element::u8, {}, 0, size});
   }
   return std::make_unique<FileSource>(Kind::text, std::move(parts), eod, vocab);
 }
 
 std::unique_ptr<TokenSource> open_token_files(const std::vector<std::string>& paths, const std::string& key,
-                                              const std::string& dtype, std::int64_t vocab) {
+                                              const std::string& dtype, std::int64_t eod, std::int64_t vocab) {
   std::vector<Part> parts;
   for (const std::string& path : paths) parts.push_back(open_bin(path, key, dtype, vocab));
-  return std::make_unique<FileSource>(Kind::tokens, std::move(parts), 0, vocab);
+  return std::make_unique<FileSource>(Kind::tokens, std::move(parts), eod, vocab);
 }
 
 }  // namespace trireme

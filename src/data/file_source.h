@@ -18,6 +18,6 @@ std::unique_ptr<TokenSource> open_text(const std::vector<std::string>& paths, co
 // PREFIX, PREFIX.bin or PREFIX.idx. The element comes from PREFIX.idx where that exists, else from `dtype`
 // (data.dtype).
 std::unique_ptr<TokenSource> open_token_files(const std::vector<std::string>& paths, const std::string& key,
-                                              const std::string& dtype, std::int64_t vocab);
+                                              const std::string& dtype, std::int64_t eod, std::int64_t vocab);
 
 }  // namespace trireme

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <vector>
 
-#include "input_file.h"
 #include "trireme/base/check.h"
 
 namespace trireme {
@@ -176,15 +176,52 @@ const char* name_of(Element element) {
   return "unknown";
 }
 
-Element read_megatron_index(const std::string& idx_path, const std::string& bin_path, std::int64_t bin_bytes,
-                            const std::string& key) {
-  const InputFile file(idx_path, key);
-  const Header header = read_header(file);
+MegatronIndex::MegatronIndex(const std::string& idx_path, const std::string& bin_path, std::int64_t bin_bytes,
+                             const std::string& key)
+    : file_(idx_path, key) {
+  const Header header = read_header(file_);
   if (header.n_sequences == 0)
     refuse(idx_path, "it lists no sequences, but " + bin_path + " has " + std::to_string(bin_bytes) + " bytes");
-  for (const Range& block : entry_blocks(header.n_sequences)) check_sequences(file, header, block, bin_path, bin_bytes);
-  for (const Range& block : entry_blocks(header.n_documents)) check_documents(file, header, block);
-  return header.element;
+  if (header.n_documents < 2) refuse(idx_path, "it lists no documents");
+  for (const Range& block : entry_blocks(header.n_sequences))
+    check_sequences(file_, header, block, bin_path, bin_bytes);
+  for (const Range& block : entry_blocks(header.n_documents)) check_documents(file_, header, block);
+  element_ = header.element;
+  n_sequences_ = header.n_sequences;
+  n_entries_ = header.n_documents;
+}
+
+std::int64_t MegatronIndex::entry(std::int64_t document) const {
+  return array_at<std::int64_t>(file_, k_header_bytes + 12 * n_sequences_ + 8 * document, 1)[0];
+}
+
+// Where the index was not looked at on opening, nothing in it may lead outside.
+std::int64_t MegatronIndex::first_token(std::int64_t document) const {
+  const std::int64_t sequence = entry(document);
+  if (sequence < 0 || sequence > n_sequences_)
+    refuse(file_.path(), "document " + std::to_string(document) + " begins with sequence " + std::to_string(sequence) +
+                             ", but there are " + std::to_string(n_sequences_));
+  if (sequence == n_sequences_) return std::numeric_limits<std::int64_t>::max();  // empty documents at the end
+  return array_at<std::int64_t>(file_, k_header_bytes + 4 * n_sequences_ + 8 * sequence, 1)[0] / size_of(element_);
+}
+
+std::vector<std::int64_t> MegatronIndex::document_starts(std::int64_t first, std::int64_t count) const {
+  std::int64_t low = 0, high = n_documents();  // the first document that begins at or behind `first`
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (first_token(middle) < first) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  std::vector<std::int64_t> starts;
+  for (; low < n_documents(); ++low) {
+    const std::int64_t start = first_token(low);
+    if (start >= first + count) break;
+    if (starts.empty() || starts.back() < start) starts.push_back(start);
+  }
+  return starts;
 }
 
 }  // namespace trireme

@@ -1,9 +1,12 @@
 #pragma once
-// The .idx file that Megatron's preprocessing writes beside a .bin file: element type and sequence lengths. It is
-// checked against the .bin; sequences and documents themselves are not used, a token file is one long array.
+// The .idx file that Megatron's preprocessing writes beside a .bin file: element type, sequences and documents. It is
+// checked against the .bin and asked where documents begin; nothing of it is kept in memory.
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "input_file.h"
 
 namespace trireme {
 
@@ -12,9 +15,24 @@ enum class Element : std::uint8_t { u8, i8, u16, i16, i32, i64 };
 std::int64_t size_of(Element element);
 const char* name_of(Element element);
 
-// Reads and checks the index of a .bin of bin_bytes bytes; returns its element type. Throws Error(Exit::data) with what
-// was expected and found. An index above 64 MiB is checked at its head, its end and in evenly spaced blocks between.
-Element read_megatron_index(const std::string& idx_path, const std::string& bin_path, std::int64_t bin_bytes,
-                            const std::string& key);
+class MegatronIndex {
+ public:
+  // Checks the index against a .bin of bin_bytes bytes. Throws Error(Exit::data) with what was expected and found. An
+  // index above 64 MiB is checked at its head, its end and in evenly spaced blocks between.
+  MegatronIndex(const std::string& idx_path, const std::string& bin_path, std::int64_t bin_bytes,
+                const std::string& key);
+  Element element() const { return element_; }
+  std::int64_t n_documents() const { return n_entries_ - 1; }
+  // Tokens of [first, first + count) where a document begins; of documents without tokens there is no trace.
+  std::vector<std::int64_t> document_starts(std::int64_t first, std::int64_t count) const;
+
+ private:
+  std::int64_t entry(std::int64_t document) const;        // its first sequence
+  std::int64_t first_token(std::int64_t document) const;  // of a document that has a sequence
+
+  InputFile file_;
+  Element element_;
+  std::int64_t n_sequences_, n_entries_;  // the document index has one entry more than there are documents
+};
 
 }  // namespace trireme

@@ -46,9 +46,23 @@ Sampler::Sampler(const TokenSource& source, std::int64_t sequence, std::uint64_t
                               "; give more data or a shorter sequence");
 }
 
+std::int64_t Sampler::first_token(std::int64_t sample) const {
+  require(sample >= 0, "samples are numbered from 0");
+  return shuffled(seed_, epoch_of(sample), sample % n_, n_) * sequence_;
+}
+
 void Sampler::read(std::int64_t sample, std::span<std::int32_t> tokens) const {
-  require(sample >= 0 && static_cast<std::int64_t>(tokens.size()) == sequence_ + 1, "a sample is sequence + 1 tokens");
-  source_.read(shuffled(seed_, epoch_of(sample), sample % n_, n_) * sequence_, tokens);
+  require(static_cast<std::int64_t>(tokens.size()) == sequence_ + 1, "a sample is sequence + 1 tokens");
+  source_.read(first_token(sample), tokens);
+}
+
+std::vector<std::int32_t> Sampler::document_starts(std::int64_t sample) const {
+  const std::int64_t first = first_token(sample);
+  std::vector<std::int32_t> places{0};
+  for (const std::int64_t start : source_.document_starts(first, sequence_)) {
+    if (start > first) places.push_back(static_cast<std::int32_t>(start - first));
+  }
+  return places;
 }
 
 }  // namespace trireme

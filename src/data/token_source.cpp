@@ -24,6 +24,10 @@ class MockSource final : public TokenSource {
       tokens[i] = static_cast<std::int32_t>(random_word(key_, static_cast<std::uint64_t>(first) + i) % vocab_);
     }
   }
+  std::vector<std::int64_t> document_starts(std::int64_t first, std::int64_t count) const override {
+    if (first == 0 && count > 0) return {0};
+    return {};
+  }
   std::string describe() const override { return "random tokens below " + std::to_string(vocab_); }
   std::string fingerprint() const override {
     return format("mock, vocab %lld, seed %llu", static_cast<long long>(vocab_),
@@ -46,6 +50,11 @@ class PartSource final : public TokenSource {
             "read of tokens outside the source");
     whole_->read(part_.first + first, tokens);
   }
+  std::vector<std::int64_t> document_starts(std::int64_t first, std::int64_t count) const override {
+    std::vector<std::int64_t> starts = whole_->document_starts(part_.first + first, count);
+    for (std::int64_t& start : starts) start -= part_.first;
+    return starts;
+  }
   std::string describe() const override { return whole_->describe() + ", of these " + range(); }
   std::string fingerprint() const override { return whole_->fingerprint() + ", " + range(); }
 
@@ -64,7 +73,7 @@ std::unique_ptr<TokenSource> open_source(const DataDeck& data, const std::vector
     throw Error(Exit::usage,
                 key + " is empty: name the files to read, or set data.source = \"mock\" for random tokens");
   }
-  if (data.source == "tokens") return open_token_files(paths, key, data.dtype, vocab);
+  if (data.source == "tokens") return open_token_files(paths, key, data.dtype, data.eod, vocab);
   require(data.source == "text", "data.source is one of text, tokens, mock");
   const std::int64_t eod = data.eod >= 0 ? data.eod : k_byte_eod;
   if (eod >= vocab) {

@@ -22,8 +22,13 @@ class Sampler {
   std::int64_t epoch_of(std::int64_t sample) const { return sample / n_; }
   // tokens: sequence + 1 of them; inputs are [0, sequence), targets [1, sequence].
   void read(std::int64_t sample, std::span<std::int32_t> tokens) const;
+  // Where documents begin among its inputs: ascending places in [0, sequence), the first of them 0 (what stands there
+  // is in general the middle of a document). With `sequence` behind them these are the cumulative lengths.
+  std::vector<std::int32_t> document_starts(std::int64_t sample) const;
 
  private:
+  std::int64_t first_token(std::int64_t sample) const;
+
   const TokenSource& source_;
   std::int64_t sequence_, n_;
   std::uint64_t seed_;

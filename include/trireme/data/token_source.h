@@ -19,7 +19,10 @@ class TokenSource {
   virtual ~TokenSource() = default;
   virtual std::int64_t n_tokens() const = 0;
   virtual void read(std::int64_t first, std::span<std::int32_t> tokens) const = 0;  // throws Error(Exit::data)
-  virtual std::string describe() const = 0;                                         // "2 text files, 1.1 M tokens"
+  // Ascending places i of [first, first + count) where a document begins: at the start of every file, where the .idx
+  // says so, and without an .idx behind each end-of-document token (where data.eod names one).
+  virtual std::vector<std::int64_t> document_starts(std::int64_t first, std::int64_t count) const = 0;
+  virtual std::string describe() const = 0;     // "2 text files, 1.1 M tokens"
   virtual std::string fingerprint() const = 0;  // of the contents: a resumed run must see the same
 };
 

@@ -37,7 +37,7 @@ std::string bytes_of(const std::vector<T>& values) {
 }
 
 // A Megatron index as preprocess_data.py lays it out.
-struct MegatronIndex {
+struct IndexBytes {
   std::string magic{"MMIDIDX\0\0", 9};
   std::uint64_t version = 1;
   std::uint8_t code = 8;
@@ -51,8 +51,8 @@ struct MegatronIndex {
   }
 };
 
-inline MegatronIndex index_of(std::uint8_t code, int element_bytes, const std::vector<std::int32_t>& lengths) {
-  MegatronIndex index;
+inline IndexBytes index_of(std::uint8_t code, int element_bytes, const std::vector<std::int32_t>& lengths) {
+  IndexBytes index;
   index.code = code;
   index.lengths = lengths;
   std::int64_t offset = 0;

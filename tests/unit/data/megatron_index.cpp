@@ -28,14 +28,14 @@ TEST_CASE("the Megatron index decides the element") {
 TEST_CASE("a Megatron index that contradicts itself, the .bin or the deck is refused with what was found") {
   const TemporaryFolder folder;
   folder.write("a.bin", bytes_of(std::vector<std::uint16_t>{7, 8, 9, 10, 11}));
-  MegatronIndex index = index_of(8, 2, {2, 3});
+  IndexBytes index = index_of(8, 2, {2, 3});
   DataDeck data = deck_of("tokens", {folder / "a"});
   const auto error = [&](const std::string& bytes) {
     folder.write("a.idx", bytes);
     return error_of([&] { open_all(data); });
   };
   const auto changed = [&](auto change) {
-    MegatronIndex copy = index;
+    IndexBytes copy = index;
     change(copy);
     return error(copy.bytes());
   };
@@ -73,13 +73,36 @@ TEST_CASE("absurd counts in a Megatron index do not allocate") {
 TEST_CASE("a long Megatron index is checked in samples that include its end") {
   const TemporaryFolder folder;
   const std::vector<std::int32_t> lengths(9 << 20, 1);  // offsets of 72 MiB: above what is read in full
-  const MegatronIndex index = index_of(1, 1, lengths);
+  const IndexBytes index = index_of(1, 1, lengths);
   folder.write("a.bin", std::string(lengths.size(), 'x'));
   folder.write("a.idx", index.bytes());
 
   CHECK(open_all(deck_of("tokens", {folder / "a"})).training->n_tokens() == 9 << 20);
   folder.write("a.bin", std::string(lengths.size() + 1, 'x'));
   CHECK_THAT(error_of([&] { open_all(deck_of("tokens", {folder / "a"})); }), Contains("end at byte 9437184"));
+}
+
+TEST_CASE("documents begin where the index says, whatever window is asked for") {
+  const TemporaryFolder folder;
+  IndexBytes index = index_of(1, 1, {2, 0, 3, 1, 1, 4, 0});
+  index.documents = {0, 1, 2, 2, 4, 6, 7};  // documents of sequences 0 | 1 (empty) | none | 2, 3 | 4, 5 | 6 (empty)
+  folder.write("a.bin", std::string(11, 'x'));
+  folder.write("a.idx", index.bytes());
+  folder.write("b.bin", std::string(3, 'y'));
+  folder.write("b.idx", index_of(1, 1, {3}).bytes());
+  const TokenSplit split = open_all(deck_of("tokens", {folder / "a", folder / "b"}));
+  const std::vector<std::int64_t> all{0, 2, 6, 11};
+
+  for (std::int64_t first = 0; first < 14; ++first) {
+    for (std::int64_t count = 0; first + count <= 14; ++count) {
+      std::vector<std::int64_t> expected;
+      for (const std::int64_t start : all) {
+        if (start >= first && start < first + count) expected.push_back(start);
+      }
+      INFO(first << " " << count);
+      CHECK(split.training->document_starts(first, count) == expected);
+    }
+  }
 }
 
 }  // namespace trireme

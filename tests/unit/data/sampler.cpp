@@ -21,6 +21,13 @@ class Counting final : public TokenSource {
     REQUIRE(first + static_cast<std::int64_t>(tokens.size()) <= n_);
     for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(first++);
   }
+  std::vector<std::int64_t> document_starts(std::int64_t first, std::int64_t count) const override {
+    std::vector<std::int64_t> sevens;  // a document is seven tokens
+    for (std::int64_t i = first; i < first + count; ++i) {
+      if (i % 7 == 0) sevens.push_back(i);
+    }
+    return sevens;
+  }
   std::string describe() const override { return "counting"; }
   std::string fingerprint() const override { return ""; }
 
@@ -134,6 +141,21 @@ TEST_CASE("data of exactly one sample works and one token less is refused") {
   CHECK(tokens[0] == 0);
   CHECK_THROWS_WITH(Sampler(short_by_one, 10, 5),
                     Catch::Matchers::Contains("10 tokens") && Catch::Matchers::Contains("= 11"));
+}
+
+TEST_CASE("the document starts of a sample fit its tokens and begin with 0") {
+  const Counting source(103);
+  const Sampler sampler(source, 10, 5);
+  std::vector<std::int32_t> tokens(11);
+
+  for (std::int64_t sample = 0; sample < 20; ++sample) {
+    sampler.read(sample, tokens);
+    std::vector<std::int32_t> expected{0};
+    for (std::int32_t i = 1; i < 10; ++i) {
+      if (tokens[static_cast<std::size_t>(i)] % 7 == 0) expected.push_back(i);
+    }
+    CHECK(sampler.document_starts(sample) == expected);
+  }
 }
 
 }  // namespace trireme

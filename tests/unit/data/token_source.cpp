@@ -217,4 +217,21 @@ TEST_CASE("the fingerprint follows the contents, the cut and the reading, not th
   CHECK(fingerprint(a, 0, -1) == "3001 tokens, hash " + fingerprint(a, 0, -1).substr(18));
 }
 
+TEST_CASE("without an index documents begin with files and behind end-of-document tokens") {
+  const TemporaryFolder folder;
+  folder.write("a.bin", bytes_of(std::vector<std::uint16_t>{1, 9, 9, 2, 9}));
+  folder.write("b.bin", bytes_of(std::vector<std::uint16_t>{3, 9, 4}));
+  DataDeck data = deck_of("tokens", {folder / "a", folder / "b"});
+  using Places = std::vector<std::int64_t>;
+
+  CHECK(open_all(data, 100).training->document_starts(0, 8) == Places{0, 5});
+  data.eod = 9;
+  const TokenSplit split = open_all(data, 100);
+  CHECK(split.training->document_starts(0, 8) == Places{0, 2, 3, 5, 7});
+  CHECK(split.training->document_starts(2, 4) == Places{2, 3, 5});
+  CHECK(split.training->document_starts(3, 0).empty());
+  const auto text = open_all(deck_of("text", {folder.write("a.txt", "ab"), folder.write("b.txt", "c")}), 257);
+  CHECK(text.training->document_starts(0, 5) == Places{0, 3});
+}
+
 }  // namespace trireme

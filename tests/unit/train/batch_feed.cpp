@@ -20,6 +20,7 @@ class Counting : public TokenSource {
     for (std::size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = static_cast<std::int32_t>(first) + static_cast<std::int32_t>(i);
   }
+  std::vector<std::int64_t> document_starts(std::int64_t, std::int64_t) const override { return {}; }
   std::string describe() const override { return "numbers"; }
   std::string fingerprint() const override { return "numbers"; }
 
