@@ -117,6 +117,12 @@ bool MpiSession::any(bool mine) const {
   return result != 0;
 }
 
+std::int64_t MpiSession::largest(std::int64_t mine) const {
+  std::int64_t result = mine;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &result, 1, MPI_INT64_T, MPI_MAX, state_->comm), "MPI_Allreduce");
+  return result;
+}
+
 void MpiSession::abort(int code, const std::string& text) const {
   const bool may_be_an_echo = code == static_cast<int>(Exit::rank) && state_->size > 1;
   if (may_be_an_echo) std::this_thread::sleep_for(k_wait_for_the_cause);

@@ -143,4 +143,19 @@ void together(const MpiSession& session, const std::function<void()>& work) {
   session.any(false);  // waits here to be ended by the rank that speaks
 }
 
+void on_rank_0(const MpiSession& session, const std::function<void()>& work) {
+  std::int64_t code = 0;
+  std::string problem;
+  if (session.rank() == 0) {
+    try {
+      work();
+    } catch (const Error& error) {
+      code = static_cast<std::int64_t>(error.code);
+      problem = error.what();
+    }
+  }
+  code = session.largest(code);
+  if (code != 0) throw SharedError(static_cast<Exit>(code), session.broadcast(problem));
+}
+
 }  // namespace trireme

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <initializer_list>
 
 namespace trireme {
 

@@ -9,10 +9,17 @@
 #include "trireme/base/log.h"
 #include "trireme/deck/read.h"
 #include "trireme/train/lr.h"
+#include "trireme/train/restarts.h"
 #include "trireme/train/start_up.h"
 #include "trireme/train/stop.h"
 
 namespace trireme {
+
+namespace {
+
+constexpr double k_state_bytes = 14;  // of a checkpoint, about, per parameter: weight, master and two moments
+
+}  // namespace
 
 Trainer::Trainer(const Deck& deck, const MpiSession& session)
     : deck_(deck),
@@ -39,20 +46,23 @@ Trainer::Trainer(const Deck& deck, const MpiSession& session)
   reporter_ =
       std::make_unique<Reporter>(deck, rank0() ? Reporter::Voice::speaking : Reporter::Voice::silent,
                                  flops_per_token(model_), peak, session.size(), static_cast<double>(plan_.total()));
+  requests_ = std::make_unique<Requests>(deck, session, start_,
+                                         k_state_bytes * static_cast<double>(model_.table().n_elements()));
   print_start_up_table();
   engine_ = std::make_unique<Engine>(deck, model_, *job_.grid, *job_.backend, plan_.sizes, Wires::real);
   engine_->initialise();
   saver_ = std::make_unique<Saver>(deck, session, job_, *engine_, *reporter_, data_.training->fingerprint());
   if (const std::optional<Progress> found = saver_->resume()) progress_ = *found;
   if (progress_.step > 0) scaler_.restore(progress_.scaler);
+  on_rank_0(session, [&] { note_start(deck.run.output, progress_.step, print_deck(deck), deck.run.max_restarts); });
 }
 
 Trainer::~Trainer() = default;
 
 // Rank 0 makes the folder; a failure is everyone's.
 void Trainer::open_run_folder() {
-  std::string problem;
-  if (rank0()) {
+  if (!rank0()) log().open(false, LogLevel::error, "");
+  on_rank_0(session_, [&] {
     try {
       std::filesystem::create_directories(checkpoint_folder());
       log().open(true, log_level_from(deck_.log.level),
@@ -60,22 +70,19 @@ void Trainer::open_run_folder() {
       std::ofstream out(deck_.run.output + "/deck.toml");
       out << print_deck(deck_);
       out.close();
-      if (!out)
-        problem = "cannot write " + deck_.run.output + "/deck.toml: check run.output, its permissions and free space";
+      if (!out) throw Error(Exit::data, "cannot write deck.toml there");
     } catch (const std::exception& e) {
-      problem = "cannot use the run folder run.output = " + deck_.run.output + ": " + e.what();
+      throw Error(Exit::data, "cannot use the run folder run.output = " + deck_.run.output + ": " + e.what() +
+                                  "; check its permissions and free space");
     }
-  } else {
-    log().open(false, LogLevel::error, "");
-  }
-  problem = session_.broadcast(problem);
-  if (!problem.empty()) throw SharedError(Exit::data, problem);
+  });
 }
 
 void Trainer::print_start_up_table() const {
   std::vector<std::string> lines = job_.decisions;
   lines.push_back("data        training: " + data_.training->describe());
   lines.push_back("            validation: " + (data_.validation ? data_.validation->describe() : std::string("none")));
+  lines.push_back("time        " + requests_->describe());
   log().info(start_up_table(deck_, model_, plan_, session_.size(), lines));
 }
 
@@ -94,16 +101,17 @@ Exit Trainer::run() {
     const bool evaluates = deck_.eval.every > 0 && validation_feed_ && (step % deck_.eval.every == 0 || step == last);
     const bool saves = deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0;
     if (step == 1) log().debug(format("first step done %.2f s after the deck was read", wall_seconds() - start_));
-    longest_step_ = std::max(longest_step_, wall_seconds() - begin);
+    requests_->step_took(wall_seconds() - begin);
     if (evaluates || saves) settle();
     if (evaluates) validate();
-    if (saves) saver_->save(progress_);
+    if (saves) save();
     if (evaluates || saves) reporter_->restart_clock(device_time());
     stopping = must_stop();
   }
   settle();
   const bool early = progress_.step < last;
-  if ((early || deck_.checkpoint.at_end) && progress_.step > saver_->saved_step()) saver_->save(progress_);
+  if ((early || deck_.checkpoint.at_end) && progress_.step > saver_->saved_step()) save();
+  if (!early && rank0()) note_progress(deck_.run.output);
   if (!early) reporter_->event(progress_.step, "finished", "finished: " + deck_.run.output);
   if (early) reporter_->event(progress_.step, "stopped", "stopped early after saving; run the same command to go on");
   return early ? Exit::requeue : Exit::finished;
@@ -191,14 +199,22 @@ double Trainer::validate() {
   return loss;
 }
 
-// Rank 0's clock decides for all; a signal counts whichever rank it reached.
+void Trainer::save() {
+  const double start = wall_seconds();
+  saver_->save(progress_);
+  if (rank0()) note_progress(deck_.run.output);
+  requests_->save_took(std::max(wall_seconds() - start, saver_->longest_save()));
+}
+
 bool Trainer::must_stop() {
-  bool mine = received_signal() != 0;
-  if (rank0() && deck_.run.max_minutes > 0) {
-    mine =
-        mine || wall_seconds() - start_ + 2 * longest_step_ + 1.5 * saver_->longest_save() > deck_.run.max_minutes * 60;
-  }
-  return session_.any(mine);
+  const Request request = requests_->next();
+  if (request.wish == Wish::none) return false;
+  settle();
+  reporter_->event(progress_.step, "request", request.why);
+  if (request.wish == Wish::stop) return true;
+  if (progress_.step > saver_->saved_step()) save();
+  reporter_->restart_clock(device_time());
+  return false;
 }
 
 }  // namespace trireme

@@ -58,7 +58,7 @@ def stopped(table, name, ranks, which, settings):
 
 def signals(table):
     settings = ["lr.decay=100000", "precision.compute=fp64"]
-    for name, ranks, which in (("SIGTERM", 4, 3), ("SIGUSR1", 2, 0), ("SIGTERM", 1, 0)):
+    for name, ranks, which in (("SIGTERM", 4, 3), ("SIGUSR1", 2, 0), ("SIGUSR2", 1, 0)):
         run, stop = stopped(table, name, ranks, which, settings)
         whole = run + " straight"
         more = [table.path("small.toml"), f"run.steps={stop + 5}", "log.every=1", *settings]
@@ -89,11 +89,62 @@ def wall_time(table):
     table.check("run.max_minutes", ended, 75, ["stopped early after saving"], faults)
 
 
+def trigger_files(table):
+    run = table.path("files")
+    running = started(table, run, 10, 2)
+    job.write(os.path.join(run, "save"), "")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and not os.path.exists(os.path.join(run, "checkpoints", "latest")):
+        time.sleep(0.05)
+    faults = []
+    if not os.path.exists(os.path.join(run, "checkpoints", "latest")) or running.process.poll() is not None:
+        faults.append("the file `save` did not save, or ended the run")
+    else:
+        saved = saved_step(run)
+        job.write(os.path.join(run, "stop"), "")
+    ended = running.wait(60)
+    if not faults and saved_step(run) <= saved:
+        faults.append("nothing was saved after the file `stop`")
+    faults += [f"the file {name} is still there" for name in ("save", "stop") if os.path.exists(os.path.join(run, name))]
+    table.check("files `save` and `stop`", ended, 75, ["asks for a checkpoint", "asks to stop"], faults)
+
+
+def no_progress(table):
+    """The start after two that were killed before anything was saved is refused; with another setting it is not."""
+    run = table.path("restarts")
+    arguments = [table.path("small.toml"), "run.steps=100000", "log.every=100000", "run.max_restarts=2", f"run.output={run}"]
+    for _ in range(2):
+        running = job.Job(1, ["train", *arguments], cwd=table.folder)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not os.path.exists(os.path.join(run, "metrics.jsonl")):
+            time.sleep(0.05)
+        os.kill(running.ranks()[0], signal.SIGKILL)
+        running.wait(60)
+        os.remove(os.path.join(run, "metrics.jsonl"))
+    table.train("a third start without progress", 4, ["run.max_restarts = 2", "from step 0"], arguments)
+    table.train("  and with another setting", 0, [], [*arguments, "run.steps=3"])
+    table.train("  and after progress", 0, [], [*arguments, "run.steps=4"])
+
+
+def job_end(table):
+    """Slurm's end of the job, here from the environment alone: the margin decides."""
+    run = table.path("job_end")
+    env = {**os.environ, "SLURM_JOB_END_TIME": str(int(time.time()) + 8)}
+    arguments = ["train", table.path("small.toml"), "run.steps=1000000", "log.every=1000", "run.margin_minutes=0.08",
+                 f"run.output={run}"]
+    ended = job.Job(2, arguments, cwd=table.folder, env=env).wait(60)
+    faults = [f"took {ended.seconds:.1f} s of 8"] if ended.seconds > 8 else []
+    table.check("the end of the batch job", ended, 75, ["SLURM_JOB_END_TIME", "the batch job ends before"], faults)
+    late = {**os.environ, "SLURM_JOB_END_TIME": str(int(time.time()) + 100000)}
+    ended = job.Job(2, [*arguments, "run.steps=5"], cwd=table.folder, env=late).wait(60)
+    table.check("  and a job that is long enough", ended, 0, ["SLURM_JOB_END_TIME"])
+
+
 def main():
     with job.folder() as folder:
         table = Table(folder)
         job.write(table.path("small.toml"), job.SMALL)
-        for group in (lost_ranks, signals, numerics, wall_time):
+        for group in (lost_ranks, signals, numerics, wall_time, trigger_files, no_progress, job_end):
             print(f"--- {group.__name__}", flush=True)
             group(table)
         print(f"{table.failures} failures")

@@ -40,6 +40,8 @@ class MpiSession {
   std::string broadcast(const std::string& text) const;
   // True on all ranks when true on any.
   bool any(bool mine) const;
+  // The largest of all ranks' numbers, on all ranks.
+  std::int64_t largest(std::int64_t mine) const;
   // For an error that this rank met alone: prints "trireme: rank 3 on host: text" and ends every rank with this exit
   // code within seconds. A lost connection (Exit::rank) waits a moment first: mostly another rank has more to say.
   [[noreturn]] void abort(int code, const std::string& text) const;

@@ -11,7 +11,8 @@ namespace trireme {
 struct RunDeck {
   std::string name = "run", output, resume = "auto";
   std::int64_t steps = 1000, seed = 1234;
-  double max_minutes = 0;
+  double max_minutes = 0, margin_minutes = 1;
+  std::int64_t max_restarts = 5;
   bool weights_only = false;
   template <class V>
   void describe(V& v) {
@@ -26,6 +27,11 @@ struct RunDeck {
             "take only the weights from run.resume = FILE and start at step 0 (fine-tuning)", any<bool>());
     v.field("max_minutes", max_minutes, "save and stop with exit code 75 before this wall time has passed; 0: no limit",
             at_least(0.0));
+    v.field("margin_minutes", margin_minutes, "time kept free before the end of a Slurm job, beside a step and a save",
+            at_least(0.0));
+    v.field("max_restarts", max_restarts,
+            "refuse to start when so many starts of this deck from the same step saved nothing; 0: never",
+            at_least<std::int64_t>(0));
   }
 };
 

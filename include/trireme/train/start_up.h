@@ -27,4 +27,7 @@ bool changes_the_model(const std::string& key);
 // meet becomes one SharedError; of those that only some meet the lowest rank's is reported.
 void together(const MpiSession& session, const std::function<void()>& work);
 
+// Runs work on rank 0; its Error becomes everyone's SharedError. Collective.
+void on_rank_0(const MpiSession& session, const std::function<void()>& work);
+
 }  // namespace trireme

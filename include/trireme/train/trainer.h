@@ -13,6 +13,7 @@
 #include "trireme/train/job.h"
 #include "trireme/train/memory_plan.h"
 #include "trireme/train/reporter.h"
+#include "trireme/train/requests.h"
 #include "trireme/train/saver.h"
 
 namespace trireme {
@@ -38,7 +39,8 @@ class Trainer {
   void settle();  // reads the numbers of the outstanding step and reports them
   double validate();
   double device_time();  // seconds on the device's clock when it has done all it was given
-  bool must_stop();
+  void save();
+  bool must_stop();  // grants requests to save on the way
   bool rank0() const { return session_.rank() == 0; }
   std::string checkpoint_folder() const { return deck_.run.output + "/checkpoints"; }
 
@@ -53,11 +55,11 @@ class Trainer {
   std::unique_ptr<BatchFeed> feed_, validation_feed_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Saver> saver_;
+  std::unique_ptr<Requests> requests_;
   LossScaler scaler_;
   Progress progress_;
   std::optional<Outstanding> outstanding_;
   std::int64_t skipped_ = 0;
-  double longest_step_ = 0;
 };
 
 }  // namespace trireme
