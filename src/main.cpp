@@ -118,6 +118,8 @@ Deck shared_deck(const Arguments& arguments, const MpiSession& session) {
 int run_parallel(const Arguments& arguments) {
   const MpiSession session;
   try {
+    const std::string problem = launcher_problem(session.size());
+    if (!problem.empty()) throw Error(Exit::usage, problem);
     const Deck deck = shared_deck(arguments, session);
     if (arguments.command == "verify") return static_cast<int>(verify(deck, session, arguments.steps));
     return static_cast<int>(Trainer(deck, session).run());

@@ -9,7 +9,7 @@ packages=(g++ cmake ninja-build make pkg-config git
   libopenmpi-dev openmpi-bin libhdf5-openmpi-dev hdf5-tools
   libboost-program-options-dev libtomlplusplus-dev nlohmann-json3-dev libopenblas-openmp-dev catch2
   python3 python3-h5py python3-numpy)
-if [[ ${1:-} == check ]]; then packages+=(clang-format); fi
+if [[ ${1:-} == check ]]; then packages+=(clang-format slurm-wlm slurm-wlm-basic-plugins munge); fi
 
 wants_cuda() { [[ $cuda == ON ]] || { [[ $cuda == AUTO ]] && command -v nvcc > /dev/null; }; }
 

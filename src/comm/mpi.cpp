@@ -1,6 +1,7 @@
 #include "trireme/comm/mpi.h"
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -48,6 +49,7 @@ void print(const std::string& text) {
 
 struct MpiSession::State {
   MPI_Comm comm = MPI_COMM_NULL;  // the session's own conversation; never MPI_COMM_WORLD itself
+  MPI_Comm node = MPI_COMM_NULL;
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
   std::string host;
   int thread_level = MPI_THREAD_SINGLE;
@@ -65,12 +67,11 @@ MpiSession::MpiSession() : state_(std::make_unique<State>()) {
   state.rank = rank_of(state.comm);
   state.size = size_of(state.comm);
   state.host = processor_name();
-  MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(state.comm, MPI_COMM_TYPE_SHARED, state.rank, MPI_INFO_NULL, &node),
+  check_mpi(MPI_Comm_split_type(state.comm, MPI_COMM_TYPE_SHARED, state.rank, MPI_INFO_NULL, &state.node),
             "MPI_Comm_split_type");
-  state.local_rank = rank_of(node);
-  state.local_size = size_of(node);
-  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  returning_errors(state.node);
+  state.local_rank = rank_of(state.node);
+  state.local_size = size_of(state.node);
   state.reductions = MpiReductions::create();
 }
 
@@ -123,6 +124,25 @@ std::int64_t MpiSession::largest(std::int64_t mine) const {
   return result;
 }
 
+// The name lives only until all have opened it. Rank 0 of the node makes one that nobody else has.
+std::unique_ptr<NodeMemory> MpiSession::share_with_node(std::size_t bytes_per_rank) const {
+  const bool creates = state_->local_rank == 0;
+  std::array<char, 64> name{};
+  static int n_made = 0;  // per process, as the session is
+  std::snprintf(name.data(), name.size(), "/trireme-%d-%d", static_cast<int>(getpid()), n_made++);
+  std::unique_ptr<NodeMemory> memory;
+  if (creates) {
+    memory = std::make_unique<NodeMemory>(name.data(), NodeMemory::Role::creates, bytes_per_rank, state_->local_size);
+  }
+  check_mpi(MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, state_->node), "MPI_Bcast");
+  if (!creates) {
+    memory = std::make_unique<NodeMemory>(name.data(), NodeMemory::Role::opens, bytes_per_rank, state_->local_size);
+  }
+  check_mpi(MPI_Barrier(state_->node), "MPI_Barrier");
+  if (creates) NodeMemory::remove_name(name.data());
+  return memory;
+}
+
 void MpiSession::abort(int code, const std::string& text) const {
   const bool may_be_an_echo = code == static_cast<int>(Exit::rank) && state_->size > 1;
   if (may_be_an_echo) std::this_thread::sleep_for(k_wait_for_the_cause);
@@ -164,6 +184,27 @@ bool launched_by_mpi() {
   // Slurm sets SLURM_PROCID in batch scripts too; only srun's steps count their own tasks.
   const char* step_tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   return std::getenv("SLURM_PROCID") != nullptr && step_tasks != nullptr && std::atoi(step_tasks) > 1;
+}
+
+std::string launcher_problem(int mpi_size) {
+  if (mpi_size > 1) return "";
+  struct Launcher {
+    const char* variable;
+    const char* name;
+  };
+  constexpr std::array launchers{Launcher{"OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
+                                 Launcher{"PMI_SIZE", "the launcher (PMI)"}, Launcher{"SLURM_STEP_NUM_TASKS", "srun"}};
+  for (const Launcher& launcher : launchers) {
+    const char* text = std::getenv(launcher.variable);
+    const int n = text != nullptr ? std::atoi(text) : 0;
+    if (n < 2) continue;
+    return std::string(launcher.name) + " started " + std::to_string(n) + " processes (" + launcher.variable +
+           "), but MPI sees one alone in each: the program's MPI library does not speak with this launcher. Under "
+           "Slurm "
+           "use srun --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH and its kin; `srun --mpi=list` shows what there is), "
+           "elsewhere the mpirun of the MPI library that the program was built with";
+  }
+  return "";
 }
 
 // A handle is a pointer in some MPI libraries and an int in others.

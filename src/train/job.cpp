@@ -19,12 +19,24 @@ std::array<int, k_n_axes> grid_size(const ParallelDeck& parallel, int n_ranks) {
   return {pp, dp, cp, tp};
 }
 
-int threads_per_rank(const DeviceDeck& device, int local_size) {
+// Slurm mostly binds each rank to cores of its own, mpirun often to none: the masks tell.
+int threads_per_rank(const DeviceDeck& device, const MpiSession& session) {
+  const std::unique_ptr<NodeMemory> memory = session.share_with_node(sizeof(cpu_set_t));
+  auto* const mine = reinterpret_cast<cpu_set_t*>(memory->of(session.local_rank()));
+  CPU_ZERO(mine);
+  const bool known = sched_getaffinity(0, sizeof(*mine), mine) == 0;
+  session.any(false);  // all have written
   if (device.threads > 0) return static_cast<int>(device.threads);
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
-  return std::max(1, CPU_COUNT(&cores) / std::max(1, local_size));
+  double cores = 0;
+  for (int cpu = 0; known && cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, mine)) continue;
+    int sharers = 0;
+    for (int i = 0; i < session.local_size(); ++i) {
+      sharers += CPU_ISSET(cpu, reinterpret_cast<const cpu_set_t*>(memory->of(i))) ? 1 : 0;
+    }
+    cores += 1.0 / sharers;
+  }
+  return std::max(1, static_cast<int>(cores + 1e-6));
 }
 
 namespace {
@@ -43,11 +55,28 @@ DeviceKind choose_device(const Deck& deck, std::string* why) {
   return DeviceKind::cpu;
 }
 
+constexpr std::size_t k_id_bytes = 64;
+
+// Whether no two ranks of a node compute on one GPU. Counting what is visible is not enough: under `srun
+// --gpus-per-task=1` each rank sees one GPU, and each another one.
+bool own_gpus(const MpiSession& session) {
+  const std::unique_ptr<NodeMemory> memory = session.share_with_node(k_id_bytes);
+  const std::string id = cuda_device_id(session.local_rank());
+  std::copy_n(reinterpret_cast<const std::byte*>(id.data()), std::min(id.size(), k_id_bytes - 1),
+              memory->of(session.local_rank()));
+  session.any(false);  // all have written
+  bool shared = id.empty();
+  for (int i = 0; i < session.local_rank(); ++i) {
+    shared = shared || reinterpret_cast<const char*>(memory->of(i)) == id;
+  }
+  return !session.any(shared);
+}
+
 // NCCL needs a GPU of its own for every rank of the node.
 bool choose_nccl(const Deck& deck, const MpiSession& session, DeviceKind kind) {
   if (kind == DeviceKind::cpu || deck.device.comm == "mpi") return false;
   if (deck.device.comm == "nccl") return true;
-  return !session.any(session.local_size() > cuda_device_count());
+  return own_gpus(session);
 }
 
 }  // namespace
@@ -56,7 +85,7 @@ Job make_job(const Deck& deck, const MpiSession& session) {
   Job job;
   std::string why;
   job.kind = choose_device(deck, &why);
-  const int threads = threads_per_rank(deck.device, session.local_size());
+  const int threads = threads_per_rank(deck.device, session);
   job.host = make_cpu_backend(threads);
   CudaOptions options;
   options.deterministic = deck.device.deterministic;

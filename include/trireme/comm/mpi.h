@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/comm/communicator.h"
+#include "trireme/comm/node_memory.h"
 
 namespace trireme {
 
@@ -42,6 +43,8 @@ class MpiSession {
   bool any(bool mine) const;
   // The largest of all ranks' numbers, on all ranks.
   std::int64_t largest(std::int64_t mine) const;
+  // Memory shared by the ranks of this node, in the order of local_rank(). Collective.
+  std::unique_ptr<NodeMemory> share_with_node(std::size_t bytes_per_rank) const;
   // For an error that this rank met alone: prints "trireme: rank 3 on host: text" and ends every rank with this exit
   // code within seconds. A lost connection (Exit::rank) waits a moment first: mostly another rank has more to say.
   [[noreturn]] void abort(int code, const std::string& text) const;
@@ -61,6 +64,9 @@ class MpiSession {
 
 // True when started by mpirun, srun or a PMI launcher: `trireme plan` and `deck` never need it.
 bool launched_by_mpi();
+
+// What is wrong when a launcher started several processes and MPI made each of them a job of its own; empty: nothing.
+std::string launcher_problem(int mpi_size);
 
 // MPI_Comm (as an integer handle) of communicator.control() for parallel HDF5; only src/io/h5.cpp uses it.
 std::intptr_t mpi_handle(const Communicator& communicator);

@@ -220,6 +220,8 @@ struct CudaOptions {
 // Throws Error when the build has no CUDA, the driver is missing or no device is free for this node-local rank.
 std::unique_ptr<Backend> make_cuda_backend(int local_rank, const CudaOptions& options);
 int cuda_device_count();  // visible devices; 0 in a build without CUDA
+// What tells the GPU of this node-local rank from the others of the node (its UUID); empty without one.
+std::string cuda_device_id(int local_rank);
 std::unique_ptr<Backend> make_plan_backend(DeviceKind as_if);
 
 }  // namespace trireme

@@ -16,8 +16,9 @@ namespace trireme {
 // parallel.data = 0 means the ranks that remain.
 std::array<int, k_n_axes> grid_size(const ParallelDeck& parallel, int n_ranks);
 
-// Cores this process may use, divided by the ranks of the node; at least 1.
-int threads_per_rank(const DeviceDeck& device, int local_size);
+// Cores this process may use, those that other ranks of the node may use too divided among them; at least 1.
+// Collective.
+int threads_per_rank(const DeviceDeck& device, const MpiSession& session);
 
 struct Job {
   DeviceKind kind = DeviceKind::cpu;

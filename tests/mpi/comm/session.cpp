@@ -31,6 +31,20 @@ TEST_CASE("all ranks of one node are its local ranks") {
   CHECK((session.size() == 1 || launched_by_mpi()));
 }
 
+TEST_CASE("ranks of a node read in shared memory what the others wrote, and it starts as zeros") {
+  const MpiSession& session = job().session;
+  const auto memory = session.share_with_node(100);
+  const auto value_of = [&](int local) { return static_cast<int>(*(memory->of(local) + 99)); };
+
+  for (int i = 0; i < session.local_size(); ++i) CHECK(value_of(i) == 0);
+  session.any(false);
+  *(memory->of(session.local_rank()) + 99) = static_cast<std::byte>(session.local_rank() + 1);
+  session.any(false);
+
+  REQUIRE(memory->n_ranks() == session.local_size());
+  for (int i = 0; i < session.local_size(); ++i) CHECK(value_of(i) == i + 1);
+}
+
 TEST_CASE("files get a handle of every communicator, of one rank too") {
   Communicator& world = job().world();
   auto alone = world.split(world.rank(), 0);
