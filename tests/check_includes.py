@@ -19,6 +19,9 @@ LIBRARIES = [
     ("NCCL", r"nccl.*", r"src/comm/nccl/.*"),
     ("TOML", r"toml\+\+/.*", r"src/deck/.*\.cpp"),
     ("OpenBLAS", r"cblas\.h|openblas.*", r"src/device/cpu/.*"),
+    ("PCRE2", r"pcre2.*", r"src/data/tokenizer/pattern\.cpp"),
+    ("utf8proc", r"utf8proc\.h", r"src/data/tokenizer/steps\.cpp"),
+    ("SentencePiece", r"sentencepiece.*", r"src/data/tokenizer/sentence_piece\.cpp"),
     ("Boost", r"boost/.*", r"src/main\.cpp|tools/.*"),
 ]
 

@@ -2,3 +2,5 @@
 file(GLOB tokenizer_tests CONFIGURE_DEPENDS unit/data/tokenizer/*.cpp)
 target_sources(unit_data PRIVATE ${tokenizer_tests})
 target_include_directories(unit_data PRIVATE ${PROJECT_SOURCE_DIR}/src)
+add_test(NAME unit.data.long COMMAND unit_data [.long])
+set_tests_properties(unit.data.long PROPERTIES LABELS slow TIMEOUT 1200)

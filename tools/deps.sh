@@ -7,7 +7,8 @@ build_dir=${BUILD_DIR:-build} cuda=${CUDA:-AUTO}
 
 packages=(g++ cmake ninja-build make pkg-config git
   libopenmpi-dev openmpi-bin libhdf5-openmpi-dev hdf5-tools
-  libboost-program-options-dev libtomlplusplus-dev nlohmann-json3-dev libopenblas-openmp-dev catch2
+  libboost-program-options-dev libtomlplusplus-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev
+  libsentencepiece-dev zlib1g-dev libzstd-dev libopenblas-openmp-dev catch2
   python3 python3-h5py python3-numpy)
 if [[ ${1:-} == check ]]; then packages+=(clang-format slurm-wlm slurm-wlm-basic-plugins munge); fi
 
@@ -32,9 +33,10 @@ missing_packages() {
 explain_elsewhere() {
   cat << 'TEXT'
 deps: no apt-get here, nothing was installed. What Trireme needs, unless modules provide it:
-  Spack:  spack install cmake ninja openmpi hdf5+mpi boost+program_options tomlplusplus nlohmann-json openblas threads=openmp catch2 py-h5py
+  Spack:  spack install cmake ninja openmpi hdf5+mpi boost+program_options tomlplusplus nlohmann-json pcre2+jit utf8proc sentencepiece \
+            zlib zstd openblas threads=openmp catch2 py-h5py
   conda:  conda install -c conda-forge cxx-compiler cmake ninja pkg-config openmpi "hdf5=*=mpi_openmpi*" libboost-devel \
-            tomlplusplus nlohmann_json "openblas=*=openmp*" catch2 h5py
+            tomlplusplus nlohmann_json pcre2 libutf8proc sentencepiece zlib zstd "openblas=*=openmp*" catch2 h5py
   CUDA (optional): nvcc 12.4 or later, cuBLAS, NCCL; cuDNN 9 with cudnn-frontend for the faster attention
 TEXT
 }
