@@ -200,6 +200,7 @@ Contradictions find_contradictions(const Deck& deck, int n_ranks) {
   check_grid(deck, n_ranks, list);
   check_batch(deck, n_ranks, list);
   check_training(deck, list);
+  check_checkpoint(deck, list);
   return list;
 }
 

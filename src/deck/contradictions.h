@@ -27,5 +27,6 @@ void check_model(const Deck& deck, Contradictions& list);
 void check_grid(const Deck& deck, int n_ranks, Contradictions& list);
 void check_batch(const Deck& deck, int n_ranks, Contradictions& list);
 void check_training(const Deck& deck, Contradictions& list);
+void check_checkpoint(const Deck& deck, Contradictions& list);
 
 }  // namespace trireme

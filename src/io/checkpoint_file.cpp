@@ -26,13 +26,4 @@ void agree_on_rounds(std::vector<ArrayPlan>& plans, const Ranks& ranks) {
   for (std::size_t i = 0; i < plans.size(); ++i) plans[i].n_meetings = meetings[i];
 }
 
-std::vector<std::uint64_t> counts_of(const std::vector<ArrayPlan>& plans) {
-  std::vector<std::uint64_t> counts;
-  for (const ArrayPlan& plan : plans) {
-    counts.push_back(0);
-    for (const Round& round : plan.rounds) counts.back() += static_cast<std::uint64_t>(round.count);
-  }
-  return counts;
-}
-
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "checkpoint_file.h"
 #include "trireme/base/check.h"
@@ -48,10 +49,25 @@ std::string read_latest(const std::string& folder) {
   return name;
 }
 
-void remove_file(const std::string& path) {
+// A file, or a folder with all that is in it.
+void remove(const std::string& path, std::vector<std::string>& complaints) {
   std::error_code error;
-  fs::remove(path, error);
-  if (error) log().warn("cannot remove the old checkpoint " + path + ": " + error.message());
+  fs::remove_all(path, error);
+  if (error) complaints.push_back("cannot remove the old checkpoint " + path + ": " + error.message());
+}
+
+// Folders that belong to the checkpoints here, or nothing when one of them cannot be read: then none may be removed.
+std::optional<std::set<std::string>> folders_in_use(const std::string& folder) {
+  std::set<std::string> used;
+  try {
+    for (const std::string& name : checkpoints_in(folder)) {
+      const Attributes attributes = read_attributes(folder + "/" + name);
+      if (const auto found = attributes.find(k_folder_name); found != attributes.end()) used.insert(found->second);
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return used;
 }
 
 // Writes all of `text` and brings it to the disk, or throws.
@@ -70,8 +86,8 @@ std::string checkpoint_name(std::int64_t step) {
   return format("step_%08lld.h5", static_cast<long long>(step));
 }
 
-std::optional<std::string> find_latest(const std::string& folder, std::vector<std::string>* complaints) {
-  std::vector<std::string> names = checkpoints_in(folder);
+std::vector<std::string> find_checkpoints(const std::string& folder, std::vector<std::string>* complaints) {
+  std::vector<std::string> names = checkpoints_in(folder), good;
   const std::string latest = read_latest(folder);
   if (!latest.empty()) {
     std::erase(names, latest);
@@ -80,12 +96,12 @@ std::optional<std::string> find_latest(const std::string& folder, std::vector<st
   for (const std::string& name : names) {
     try {
       read_attributes(folder + "/" + name);
-      return folder + "/" + name;
+      good.push_back(folder + "/" + name);
     } catch (const Error& error) {
-      complaints->push_back(std::string("passed over: ") + error.what());
+      complaints->push_back(error.what());
     }
   }
-  return std::nullopt;
+  return good;
 }
 
 void set_latest(const std::string& folder, const std::string& name) {
@@ -95,19 +111,34 @@ void set_latest(const std::string& folder, const std::string& name) {
   throw Error(Exit::data, part + ": cannot be renamed to " + path + ": " + std::strerror(errno));
 }
 
-void retire_old(const std::string& folder, std::int64_t keep) {
+std::vector<std::string> retire_old(const std::string& folder, std::int64_t keep, std::int64_t keep_every) {
+  std::vector<std::string> complaints;
+  const std::string latest = read_latest(folder);
+  const std::vector<std::string> names = checkpoints_in(folder);
+  for (std::size_t i = static_cast<std::size_t>(std::max<std::int64_t>(keep, 0)); keep > 0 && i < names.size(); ++i) {
+    const bool for_ever = keep_every > 0 && step_of(names[i]) % keep_every == 0;
+    if (names[i] != latest && !for_ever) remove(folder + "/" + names[i], complaints);
+  }
+  const std::optional<std::set<std::string>> used = folders_in_use(folder);
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.ends_with(k_unfinished) && step_of(name.substr(0, name.size() - k_unfinished.size())) >= 0)
-      remove_file(entry.path().string());
+    const bool unfinished = name.starts_with(k_before) && name.ends_with(k_unfinished);
+    const bool orphan =
+        name.starts_with(k_before) && name.find(".files") != std::string::npos && used && !used->contains(name);
+    if (unfinished || orphan) remove(entry.path().string(), complaints);
   }
-  if (keep <= 0) return;
-  const std::vector<std::string> names = checkpoints_in(folder);
-  const std::string latest = read_latest(folder);
-  for (std::size_t i = static_cast<std::size_t>(keep); i < names.size(); ++i) {
-    if (names[i] != latest) remove_file(folder + "/" + names[i]);
-  }
+  return complaints;
+}
+
+std::vector<std::string> commit_checkpoint(const std::string& folder, std::int64_t step, std::int64_t keep,
+                                           std::int64_t keep_every, Communicator& control) {
+  std::vector<std::string> complaints;
+  Ranks(control).first_alone([&] {
+    set_latest(folder, checkpoint_name(step));
+    complaints = retire_old(folder, keep, keep_every);
+  });
+  return complaints;
 }
 
 }  // namespace trireme

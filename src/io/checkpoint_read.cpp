@@ -33,7 +33,7 @@ void require_h5_file(const std::string& path) {
   }
 }
 
-H5File open_checkpoint(const std::string& path) {
+H5File open_file(const std::string& path) {
   require_h5_file(path);
   std::optional<H5File> file;
   try {
@@ -53,10 +53,7 @@ H5File open_checkpoint(const std::string& path) {
   return std::move(*file);
 }
 
-}  // namespace
-
-Attributes read_attributes(const std::string& path) {
-  const H5File file = open_checkpoint(path);
+Attributes texts_of(const H5File& file) {
   Attributes attributes;
   for (const std::string& name : file.attribute_names()) {
     if (const auto text = file.text(name); text && name != k_filetype_name) attributes[name] = *text;
@@ -64,13 +61,45 @@ Attributes read_attributes(const std::string& path) {
   return attributes;
 }
 
+}  // namespace
+
+// The files behind a master file count as much as itself.
+H5File open_checkpoint(const std::string& path) {
+  H5File file = open_file(path);
+  const std::string folder = file.text(k_folder_name).value_or("");
+  if (folder.empty()) return file;
+  const fs::path beside = fs::path(path).parent_path() / folder;
+  std::error_code error;
+  std::int64_t found = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(beside, error)) {
+    open_file(entry.path().string());
+    ++found;
+  }
+  const std::string expected = file.text(k_n_files_name).value_or("");
+  if (std::to_string(found) != expected) {
+    refuse(path, "needs the " + expected + " files of " + beside.string() + ", found " + std::to_string(found) +
+                     ": move the folder along with it");
+  }
+  return file;
+}
+
+Attributes read_attributes(const std::string& path) {
+  return texts_of(open_checkpoint(path));
+}
+
 std::vector<ArrayInfo> list_arrays(const std::string& path) {
   const H5File file = open_checkpoint(path);
   std::vector<ArrayInfo> infos;
-  for (const std::string& name : file.array_paths()) {
-    const H5Array array = file.find_array(name);
-    infos.push_back({name, array.dtype, array.shape, file.text(array, "hf_names").value_or(""),
-                     file.text(array, k_checksum_name).value_or("")});
+  for (const CatalogueEntry& entry : read_catalogue(path, file, {}).entries) {
+    const Shape& shape = entry.place.shape;
+    infos.push_back({entry.path,
+                     entry.place.dtype,
+                     {shape.dim.begin(), shape.dim.begin() + shape.rank},
+                     entry.hf_names,
+                     entry.checksum,
+                     {}});
+    const Shape& chunk = entry.place.slabs.front().chunk;
+    infos.back().chunk.assign(chunk.dim.begin(), chunk.dim.begin() + chunk.rank);
   }
   return infos;
 }

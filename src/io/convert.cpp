@@ -1,5 +1,7 @@
 #include "convert.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "trireme/base/check.h"
@@ -69,6 +71,57 @@ void convert(DType to, std::byte* out, DType from, const std::byte* in, std::int
       break;
   }
   require(false, std::string("no conversion to ") + name_of(to));
+}
+
+namespace {
+
+// Elements that are converted at a time, on the stack.
+constexpr std::int64_t k_batch = 256;
+
+template <class T>
+T at(const std::byte* data, std::int64_t i) {
+  T x;
+  std::memcpy(&x, data + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+  return x;
+}
+
+template <class T>
+void put(std::byte* data, std::int64_t i, T x) {
+  std::memcpy(data + i * static_cast<std::int64_t>(sizeof(T)), &x, sizeof(T));
+}
+
+}  // namespace
+
+void join_master(DType to, std::byte* master, DType weight_dtype, const std::byte* weights, const std::byte* remainders,
+                 std::int64_t count) {
+  float batch[k_batch];
+  auto* bytes = reinterpret_cast<std::byte*>(batch);
+  const auto of = [](std::int64_t n, DType dtype) { return n * static_cast<std::int64_t>(size_of(dtype)); };
+  for (std::int64_t first = 0; first < count; first += k_batch) {
+    const std::int64_t n = std::min(k_batch, count - first);
+    convert(DType::f32, bytes, weight_dtype, weights + of(first, weight_dtype), n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto low = static_cast<std::int16_t>(at<std::uint16_t>(remainders, first + i));
+      batch[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(batch[i]) + static_cast<std::uint32_t>(low));
+    }
+    convert(to, master + of(first, to), DType::f32, bytes, n);
+  }
+}
+
+void split_master(std::byte* remainders, std::byte* weights_bf16, DType from, const std::byte* master,
+                  std::int64_t count) {
+  float batch[k_batch];
+  for (std::int64_t first = 0; first < count; first += k_batch) {
+    const std::int64_t n = std::min(k_batch, count - first);
+    convert(DType::f32, reinterpret_cast<std::byte*>(batch), from,
+            master + first * static_cast<std::int64_t>(size_of(from)), n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(batch[i]);
+      const auto weight = static_cast<std::uint16_t>((bits + 0x8000U) >> 16);
+      put(weights_bf16, first + i, weight);
+      put(remainders, first + i, static_cast<std::uint16_t>(bits - (static_cast<std::uint32_t>(weight) << 16)));
+    }
+  }
 }
 
 }  // namespace trireme

@@ -10,6 +10,13 @@
 namespace trireme {
 
 bool can_convert(DType to, DType from);
+// Masters of bf16 weights, as Backend::adamw keeps them: master_bits = weight_bits * 65536 + int16(remainder). The
+// weights may be bf16 or what bf16 has been widened to (f32, f64); the weight of a master is it rounded, ties away
+// from zero.
+void join_master(DType to, std::byte* master, DType weight_dtype, const std::byte* weights, const std::byte* remainders,
+                 std::int64_t count);
+void split_master(std::byte* remainders, std::byte* weights_bf16, DType from, const std::byte* master,
+                  std::int64_t count);
 void convert(DType to, std::byte* out, DType from, const std::byte* in, std::int64_t count);
 
 }  // namespace trireme

@@ -74,6 +74,19 @@ void H5File::set_number(const std::string& name, std::int64_t value) {
   write_attribute(file_.id(), name, type, &value);
 }
 
+void H5File::replace_text(const H5Array& array, const std::string& name, const std::string& value) {
+  const hid_t id = H5Aopen(array.object.id(), name.c_str(), H5P_DEFAULT);
+  const H5Object attribute(check_h5(id, array.path + ": opening the attribute " + name), H5Aclose);
+  check_h5(H5Awrite(attribute.id(), text_type(value.size()).id(), value.c_str()),
+           array.path + ": writing the attribute " + name);
+}
+
+void H5File::replace_number(const std::string& name, std::int64_t value) {
+  const H5Object attribute(check_h5(H5Aopen(file_.id(), name.c_str(), H5P_DEFAULT), "opening the attribute " + name),
+                           H5Aclose);
+  check_h5(H5Awrite(attribute.id(), H5T_NATIVE_INT64, &value), "writing the attribute " + name);
+}
+
 std::optional<std::string> H5File::text(const H5Array& array, const std::string& name) const {
   return read_text(array.object.id(), name);
 }

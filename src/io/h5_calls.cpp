@@ -70,6 +70,16 @@ void silence_h5() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
+H5Object make_properties(std::int64_t kind) {
+  return {check_h5(H5Pcreate(kind), "H5Pcreate"), H5Pclose};
+}
+
+Sizes sizes_of(const Shape& shape) {
+  Sizes sizes{};
+  for (int i = 0; i < shape.rank; ++i) sizes[static_cast<std::size_t>(i)] = static_cast<hsize_t>(shape[i]);
+  return sizes;
+}
+
 H5Object type_of(DType dtype) {
   switch (dtype) {
     case DType::f64:

@@ -1,47 +1,34 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <array>
 
 #include "h5_calls.h"
+#include "h5_hints.h"
 #include "trireme/base/check.h"
 
 namespace trireme {
 
 namespace {
 
-constexpr hsize_t k_align_bytes =
-    1 << 20;  // arrays from this size on start at a multiple of it: stripes and pages of file systems
-
-H5Object make_properties(hid_t kind, const char* what) {
-  return {check_h5(H5Pcreate(kind), what), H5Pclose};
-}
-
 // The format of HDF5 1.10 whatever the library, so that checkpoints travel between machines. No file locks: they fail
 // on many parallel file systems, and the final rename already keeps readers from half-written files.
-H5Object access_properties() {
-  H5Object access = make_properties(H5P_FILE_ACCESS, "H5Pcreate");
+H5Object access_properties(std::int64_t align) {
+  H5Object access = make_properties(H5P_FILE_ACCESS);
   check_h5(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_V110), "H5Pset_libver_bounds");
   check_h5(H5Pset_file_locking(access.id(), 0, 1), "H5Pset_file_locking");
-  check_h5(H5Pset_alignment(access.id(), k_align_bytes, k_align_bytes), "H5Pset_alignment");
+  const auto bytes = static_cast<hsize_t>(align);  // stripes and pages of file systems
+  check_h5(H5Pset_alignment(access.id(), bytes, bytes), "H5Pset_alignment");
   check_h5(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "H5Pset_fclose_degree");
   return access;
 }
 
-void use_ranks(const H5Object& access, const H5Object& transfer, const Ranks& ranks) {
+void use_ranks(const H5Object& access, const H5Object& transfer, const Ranks& ranks, const Hints& hints) {
   if (ranks.alone()) return;
-  check_h5(H5Pset_fapl_mpio(access.id(), (MPI_Comm)ranks.mpi_comm(), MPI_INFO_NULL), "H5Pset_fapl_mpio");
+  MpiHints info(hints);
+  check_h5(H5Pset_fapl_mpio(access.id(), (MPI_Comm)ranks.mpi_comm(), info.get()), "H5Pset_fapl_mpio");
   check_h5(H5Pset_all_coll_metadata_ops(access.id(), 1), "H5Pset_all_coll_metadata_ops");
   check_h5(H5Pset_coll_metadata_write(access.id(), 1), "H5Pset_coll_metadata_write");
   check_h5(H5Pset_dxpl_mpio(transfer.id(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
-}
-
-using Sizes = std::array<hsize_t, 4>;
-
-Sizes sizes_of(const Shape& shape) {
-  Sizes sizes{};
-  for (int i = 0; i < shape.rank; ++i) sizes[static_cast<std::size_t>(i)] = static_cast<hsize_t>(shape[i]);
-  return sizes;
 }
 
 // The union of the boxes in the file and as many elements of memory.
@@ -79,48 +66,41 @@ herr_t append_if_array(hid_t, const char* name, const H5O_info_t* info, void* na
 H5File::H5File(std::string path, H5Object file, H5Object transfer)
     : path_(std::move(path)), file_(std::move(file)), transfer_(std::move(transfer)) {}
 
-H5File H5File::create(const std::string& path, const Ranks& ranks) {
+H5File H5File::create(const std::string& path, std::int64_t align) {
   silence_h5();
-  const H5Object access = access_properties();
-  H5Object transfer = make_properties(H5P_DATASET_XFER, "H5Pcreate");
-  use_ranks(access, transfer, ranks);
+  const H5Object access = access_properties(align);
   const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id());
-  return {path, H5Object(check_h5(file, path + ": creating the file"), H5Fclose), std::move(transfer)};
+  H5Object made(check_h5(file, path + ": creating the file"), H5Fclose);
+  return {path, std::move(made), make_properties(H5P_DATASET_XFER)};
 }
 
-H5File H5File::open(const std::string& path, const Ranks& ranks) {
+namespace {
+
+H5Object open_file(const std::string& path, unsigned how, const H5Object& access) {
+  const hid_t file = H5Fopen(path.c_str(), how, access.id());
+  return {check_h5(file, path + ": opening the file"), H5Fclose};
+}
+
+}  // namespace
+
+H5File H5File::open_together(const std::string& path, const Ranks& ranks, const Hints& hints) {
   silence_h5();
-  const H5Object access = access_properties();
-  H5Object transfer = make_properties(H5P_DATASET_XFER, "H5Pcreate");
-  use_ranks(access, transfer, ranks);
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id());
-  return {path, H5Object(check_h5(file, path + ": opening the file"), H5Fclose), std::move(transfer)};
+  const H5Object access = access_properties(1);
+  H5Object transfer = make_properties(H5P_DATASET_XFER);
+  use_ranks(access, transfer, ranks, hints);
+  return {path, open_file(path, H5F_ACC_RDWR, access), std::move(transfer)};
 }
 
 H5File H5File::open_alone(const std::string& path) {
   silence_h5();
-  const H5Object access = access_properties();
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id());
-  H5Object opened(check_h5(file, path + ": opening the file"), H5Fclose);
-  return {path, std::move(opened), make_properties(H5P_DATASET_XFER, "H5Pcreate")};
+  H5Object file = open_file(path, H5F_ACC_RDONLY, access_properties(1));
+  return {path, std::move(file), make_properties(H5P_DATASET_XFER)};
 }
 
-H5Array H5File::create_array(const std::string& path, DType dtype, const Shape& shape) {
-  const H5Object links = make_properties(H5P_LINK_CREATE, "H5Pcreate"),
-                 creation = make_properties(H5P_DATASET_CREATE, "H5Pcreate");
-  check_h5(H5Pset_create_intermediate_group(links.id(), 1), "H5Pset_create_intermediate_group");
-  check_h5(H5Pset_layout(creation.id(), H5D_CONTIGUOUS), "H5Pset_layout");
-  check_h5(H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER), "H5Pset_fill_time");
-  check_h5(H5Pset_alloc_time(creation.id(), H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time");
-  const Sizes sizes = sizes_of(shape);
-  const H5Object space(check_h5(H5Screate_simple(shape.rank, sizes.data(), nullptr), path + ": H5Screate_simple"),
-                       H5Sclose);
-  const H5Object type = type_of(dtype);
-  const hid_t id = H5Dcreate2(file_.id(), path.c_str(), type.id(), space.id(), links.id(), creation.id(), H5P_DEFAULT);
-  H5Array array{path, H5Object(check_h5(id, path_ + ": creating " + path), H5Dclose), dtype, {}};
-  array.shape.assign(shape.dim.begin(), shape.dim.begin() + shape.rank);
-  set_text(array, "dtype", name_of(dtype));
-  return array;
+H5File H5File::open_for_change(const std::string& path) {
+  silence_h5();
+  H5Object file = open_file(path, H5F_ACC_RDWR, access_properties(1));
+  return {path, std::move(file), make_properties(H5P_DATASET_XFER)};
 }
 
 bool H5File::has(const std::string& path) const {
@@ -179,10 +159,6 @@ void H5File::read(const H5Array& array, std::span<const Box> boxes, std::byte* d
   const H5Object type = type_of(array.dtype);
   check_h5(H5Dread(array.object.id(), type.id(), selection.memory.id(), selection.file.id(), transfer_.id(), data),
            path_ + ": reading " + array.path);
-}
-
-void H5File::flush() {
-  check_h5(H5Fflush(file_.id(), H5F_SCOPE_GLOBAL), path_ + ": flushing");
 }
 
 void H5File::close() {

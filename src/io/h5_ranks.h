@@ -1,5 +1,6 @@
 #pragma once
-// The ranks that share a file: what they agree on between collective calls. One rank alone never calls MPI.
+// The ranks that share a file: what they agree on between collective calls. One rank alone never calls MPI. Who waits
+// for others sleeps: a save runs beside a training that needs the cores.
 
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,8 @@ class Ranks {
   int rank() const { return rank_; }
   bool alone() const { return size_ == 1; }
   std::intptr_t mpi_comm() const { return comm_; }  // of more than one rank
+
+  std::string broadcast(const std::string& text) const;  // rank 0's
 
   // Element by element over the ranks, in place. sum wraps.
   void max(std::span<std::int64_t> values) const;

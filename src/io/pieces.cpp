@@ -9,18 +9,6 @@ namespace trireme {
 
 namespace {
 
-void require_piece(const Stored& array, const StoredPiece& piece) {
-  const Shape &offset = piece.box.offset, &extent = piece.box.extent, &global = array.global;
-  bool inside = extent.rank == global.rank && offset.rank == global.rank;
-  for (int d = 0; inside && d < global.rank; ++d) {
-    inside = offset[d] >= 0 && extent[d] >= 0 && offset[d] + extent[d] <= global[d];
-  }
-  require(inside, array.path + ": a piece of shape " + to_string(extent) + " at " + to_string(offset) +
-                      " leaves the array " + to_string(global));
-  require(piece.data.count() == piece.box.count() && piece.data.contiguous(),
-          array.path + ": the memory of a piece is not contiguous or has another size than its box");
-}
-
 bool starts_before(const Box& a, const Box& b) {
   return a.offset.dim < b.offset.dim;
 }
@@ -85,6 +73,18 @@ void set_places(Runs& runs, const std::string& path) {
 }
 
 }  // namespace
+
+void require_piece(const Stored& array, const StoredPiece& piece) {
+  const Shape &offset = piece.box.offset, &extent = piece.box.extent, &global = array.global;
+  bool inside = extent.rank == global.rank && offset.rank == global.rank;
+  for (int d = 0; inside && d < global.rank; ++d) {
+    inside = offset[d] >= 0 && extent[d] >= 0 && offset[d] + extent[d] <= global[d];
+  }
+  require(inside, array.path + ": a piece of shape " + to_string(extent) + " at " + to_string(offset) +
+                      " leaves the array " + to_string(global));
+  require(piece.data.count() == piece.box.count() && piece.data.contiguous(),
+          array.path + ": the memory of a piece is not contiguous or has another size than its box");
+}
 
 std::vector<Box> merged(std::vector<Box> boxes) {
   for (std::size_t before = boxes.size() + 1; boxes.size() < before;) {

@@ -24,6 +24,9 @@ struct Round {
   std::int64_t count = 0;  // elements
 };
 
+// Our bug: a piece that leaves the array or has other memory than its box.
+void require_piece(const Stored& array, const StoredPiece& piece);
+
 // Cuts the pieces into rounds of at most `limit` elements. Empty pieces are left out. Our bug: a piece that leaves the
 // array, has other memory than its box, or overlaps another.
 std::vector<Round> plan_rounds(const Stored& array, std::int64_t limit);

@@ -64,24 +64,6 @@ void Staging::from_pieces(const Stored& array, const Round& round, const Runs& r
   }
 }
 
-void Staging::to_pieces(const Stored& array, const Round& round, const Runs& runs, DType file_dtype) {
-  const std::byte* in = buffer(round, file_dtype);
-  for (std::size_t i = 0; i < round.parts.size(); ++i) {
-    const Tensor memory = memory_of(array, round.parts[i]);
-    const std::int64_t place = single_place(runs.of(i));
-    if (place >= 0 && memory.dtype == file_dtype) {
-      backend_.to_device(memory, in + bytes_of(file_dtype, place));
-      continue;
-    }
-    std::byte* out = bounce_.at_least(memory.bytes());
-    for (const Run& run : runs.of(i)) {
-      convert(memory.dtype, out + bytes_of(memory.dtype, run.from), file_dtype, in + bytes_of(file_dtype, run.place),
-              run.count);
-    }
-    backend_.to_device(memory, out);
-  }
-}
-
 std::uint64_t Staging::sum(const Round& round, const Runs& runs, DType file_dtype) {
   const std::byte* data = buffer(round, file_dtype);
   std::uint64_t sum = 0;

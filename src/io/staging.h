@@ -1,5 +1,5 @@
 #pragma once
-// Moves the parts of one round between their pieces and a buffer in file order, on the host and in the file's dtype.
+// Moves the parts of one round from their pieces to a buffer in file order, on the host and in the file's dtype.
 // The buffers are allocated when first needed and kept for all arrays of a checkpoint.
 
 #include "pieces.h"
@@ -29,7 +29,6 @@ class Staging {
   // Room for a round in the file's dtype.
   std::byte* buffer(const Round& round, DType file_dtype);
   void from_pieces(const Stored& array, const Round& round, const Runs& runs, DType file_dtype);
-  void to_pieces(const Stored& array, const Round& round, const Runs& runs, DType file_dtype);
   // This rank's share of the array's checksum.
   std::uint64_t sum(const Round& round, const Runs& runs, DType file_dtype);
 

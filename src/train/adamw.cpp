@@ -60,10 +60,10 @@ void AdamW::step(const OptimizerDeck& deck, double lr, double grad_scale, std::i
     const Tensor grad = bucket.grad.slice_rows(state.own.first, state.own.count());
     backend_.adamw({value, state.master, state.m, state.v, grad}, step, norm_sq_1);
   }
-  gather();
+  share_weights();
 }
 
-void AdamW::gather() {
+void AdamW::share_weights() {
   Communicator& replicas = grid_.replicas();
   if (replicas.size() == 1 || zero_ == Zero::off) return;
   std::vector<Ticket> tickets;

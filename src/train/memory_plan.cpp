@@ -1,6 +1,8 @@
 #include "trireme/train/memory_plan.h"
 
 #include "trireme/train/batch_feed.h"
+#include "trireme/train/snapshot.h"
+#include "trireme/train/state.h"
 
 namespace trireme {
 
@@ -31,6 +33,9 @@ RankPlan plan_rank(const Deck& deck, const Model& model, const GridPoint& here, 
   plan.memory = engine.memory();
   const std::size_t copies = copies_inside_mpi(engine.params(), here.n(Axis::dp) * here.n(Axis::cp), engine.zero());
   if (kind == DeviceKind::cpu) plan.memory.emplace_back("copies inside MPI", copies);
+  const bool async = deck.checkpoint.async && deck.checkpoint.every > 0;
+  if (async) plan.snapshot = snapshot_bytes(everything(engine, Contents::all));
+  if (async && kind == DeviceKind::cpu) plan.memory.emplace_back("snapshot of asynchronous saves", plan.snapshot);
   plan.n_params = engine.params().n_local();
   for (int chunk = 0; chunk < engine.partition().n_chunks; ++chunk) {
     plan.layers.push_back(engine.partition().layers(here.at(Axis::pp), chunk));

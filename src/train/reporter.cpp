@@ -136,10 +136,16 @@ void Reporter::validation(std::int64_t step, double loss, double seconds) {
 }
 
 void Reporter::event(std::int64_t step, const std::string& kind, const std::string& text) {
+  event(step, kind, text, {});
+}
+
+void Reporter::event(std::int64_t step, const std::string& kind, const std::string& text, const Numbers& numbers) {
   if (voice_ == Voice::silent) return;
   log().info(text);
+  std::string more;
+  for (const auto& [name, value] : numbers) more += "," + quoted(name) + ":" + number(value);
   write(format("{\"step\":%lld,\"event\":", static_cast<long long>(step)) + quoted(kind) + ",\"text\":" + quoted(text) +
-        "}");
+        more + "}");
 }
 
 }  // namespace trireme

@@ -1,15 +1,50 @@
 #include "trireme/train/saver.h"
 
 #include <algorithm>
+#include <ctime>
+#include <sstream>
 
 #include "trireme/base/check.h"
 #include "trireme/base/log.h"
 #include "trireme/base/version.h"
 #include "trireme/deck/read.h"
-#include "trireme/train/start_up.h"
+#include "trireme/train/resume.h"
 #include "trireme/train/stop.h"
 
 namespace trireme {
+
+namespace {
+
+constexpr double k_usable = 0.9;  // of the free memory of a node
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+std::string gib(std::size_t bytes) {
+  return bytes_text(static_cast<double>(bytes));
+}
+
+SaveOptions options_from(const CheckpointDeck& deck) {
+  SaveOptions options;
+  options.files = deck.files;
+  options.transfer = deck.transfer == "direct" ? Transfer::direct : Transfer::collective;
+  options.align_bytes = static_cast<std::int64_t>(deck.align_mb * 1048576);
+  if (deck.stripe_count != 0) options.hints["striping_factor"] = std::to_string(deck.stripe_count);
+  if (deck.stripe_mb > 0)
+    options.hints["striping_unit"] = std::to_string(static_cast<std::int64_t>(deck.stripe_mb * 1048576));
+  if (deck.aggregators > 0) options.hints["cb_nodes"] = std::to_string(deck.aggregators);
+  if (deck.aggregators_per_node > 0) options.hints["cb_config_list"] = "*:" + std::to_string(deck.aggregators_per_node);
+  for (const std::string& hint : deck.hints)
+    options.hints[hint.substr(0, hint.find('='))] = hint.substr(hint.find('=') + 1);
+  return options;
+}
+
+}  // namespace
 
 Saver::Saver(const Deck& deck, const MpiSession& session, const Job& job, Engine& engine, Reporter& reporter,
              std::string data)
@@ -19,71 +54,99 @@ Saver::Saver(const Deck& deck, const MpiSession& session, const Job& job, Engine
       engine_(engine),
       reporter_(reporter),
       data_(std::move(data)),
-      folder_(deck.run.output + "/checkpoints") {}
+      folder_(deck.run.output + "/checkpoints"),
+      options_(options_from(deck.checkpoint)) {
+  choose_mode();
+}
+
+// Asynchronous where a second thread may call MPI and every node has room for the snapshots of its ranks.
+void Saver::choose_mode() {
+  mode_ = "synchronous";
+  if (!deck_.checkpoint.async || deck_.checkpoint.every == 0) return;
+  if (session_.size() > 1 && !session_.any_thread()) {
+    mode_ += ": this MPI library does not offer MPI_THREAD_MULTIPLE";
+    return;
+  }
+  const std::size_t bytes = snapshot_bytes(everything(engine_, Contents::all)), free = job_.host->memory_bytes();
+  const double needed = static_cast<double>(bytes) * session_.local_size();
+  if (session_.any(free > 0 && needed > k_usable * static_cast<double>(free))) {
+    mode_ += ": the snapshots of the ranks of a node do not fit in its free memory (rank 0: " + gib(bytes) +
+             " for each of " + std::to_string(session_.local_size()) + " ranks, " + gib(free) + " free)";
+    return;
+  }
+  writers_ = session_.world(*job_.host, Memory::host);
+  snapshot_ = std::make_unique<Snapshot>(*job_.backend, bytes);
+  mode_ = "asynchronous, a snapshot of " + gib(bytes) + " on rank 0";
+}
 
 // --- resuming
 
 std::optional<Progress> Saver::resume() {
+  log().info("saves       " + mode_);
   if (deck_.run.resume == "never") return std::nullopt;
-  std::string path = deck_.run.resume;
-  if (path == "auto") {
-    std::vector<std::string> complaints;
-    if (rank0()) path = find_latest(folder_, &complaints).value_or("");
-    for (const std::string& complaint : complaints) log().warn("passed over: " + complaint);
-    path = session_.broadcast(rank0() ? path : "");
-    if (path.empty()) return std::nullopt;
+  if (deck_.run.resume == "auto") return resume_automatically();
+  return load(deck_.run.resume, deck_.run.weights_only ? Contents::weights : Contents::all);
+}
+
+// The newest checkpoint whose data are good, too.
+std::optional<Progress> Saver::resume_automatically() {
+  std::vector<std::string> found, complaints;
+  std::string list;
+  if (rank0()) found = find_checkpoints(folder_, &complaints);
+  for (const std::string& path : found) list += path + "\n";
+  for (const std::string& complaint : complaints) log().warn("passed over: " + complaint);
+  std::istringstream lines(session_.broadcast(list));
+  bool damaged = session_.any(!complaints.empty());
+  for (std::string path; std::getline(lines, path);) {
+    try {
+      return load(path, Contents::all);
+    } catch (const Damaged& error) {
+      log().warn(std::string("passed over: ") + error.what());
+      damaged = true;
+    }
   }
-  return load(path, deck_.run.weights_only && deck_.run.resume != "auto" ? Contents::weights : Contents::all);
+  if (!damaged) return std::nullopt;
+  throw SharedError(Exit::data, "none of the checkpoints in " + folder_ +
+                                    " can be used (see the warnings above): bring back a good copy, or set run.resume "
+                                    "= \"never\" to start anew");
 }
 
 std::optional<Progress> Saver::load(const std::string& path, Contents contents) {
   const double start = wall_seconds();
-  Attributes attributes;
-  together(session_, [&] { attributes = read_attributes(path); });
-  check_model(attributes, path);
-  if (contents == Contents::all) check_data(attributes, path);
-  together(session_, [&] { load_checkpoint(path, everything(engine_, contents), *job_.control, *job_.backend); });
+  const CheckpointHead head = read_head(session_, path);
+  check_model(deck_, head.attributes, path);
+  if (contents == Contents::all) check_data(deck_, data_, head.attributes, path);
+  try {
+    load_checkpoint(path, to_load(engine_, contents, head.masters), *job_.control, *job_.backend);
+  } catch (const Damaged& error) {
+    if (deck_.run.resume == "auto") throw;
+    throw SharedError(error.code, error.what());
+  } catch (const Error& error) {
+    if (error.code != Exit::data) throw;
+    throw SharedError(error.code, error.what());
+  }
+  settle_loaded(engine_, contents, head.masters);
   if (contents == Contents::weights) {
-    engine_.optimizer().masters_from_weights();
     log().info("weights from " + path);
     return std::nullopt;
   }
-  const Progress progress = progress_from(attributes, path);
+  const Progress progress = progress_from(head.attributes, path);
   saved_step_ = progress.step;
+  const auto grid = head.attributes.find("grid");
   log().info(format("resumed from %s: step %lld, %s tokens, written on %s (%.2f s)", path.c_str(),
                     static_cast<long long>(progress.step), count_text(static_cast<double>(progress.tokens)).c_str(),
-                    attributes.count("grid") ? attributes.at("grid").c_str() : "an unknown grid",
-                    wall_seconds() - start));
+                    grid != head.attributes.end() ? grid->second.c_str() : "an unknown grid", wall_seconds() - start));
   return progress;
 }
 
-void Saver::check_data(const Attributes& attributes, const std::string& path) const {
-  const auto data = attributes.find("data");
-  if (data == attributes.end() || data->second == data_ || deck_.data.accept_change) return;
-  throw SharedError(Exit::data, path + " was trained on other data (fingerprint " + data->second + ", now " + data_ +
-                                    "): restore data.paths, or set data.accept_change = true "
-                                    "to go on at the same position, or run.weights_only = true to start anew from its "
-                                    "weights");
-}
-
-void Saver::check_model(const Attributes& attributes, const std::string& path) const {
-  const auto text = attributes.find("deck");
-  if (text == attributes.end()) return;
-  const Deck there = parse_deck({{path + " (deck)", text->second}}, {}, 0);
-  const std::vector<std::string> sections = {"model", "precision"};
-  std::string fatal;
-  for (const std::string& difference : differences(deck_, there, sections)) {
-    const std::string key = difference.substr(0, difference.find(':'));
-    if (changes_the_model(key))
-      fatal += "\n  " + difference;
-    else
-      log().warn("resuming with another setting: " + difference);
-  }
-  if (!fatal.empty())
-    throw SharedError(Exit::data, path + " holds another model (here: this deck, there: the checkpoint):" + fatal);
-}
-
 // --- saving
+
+std::vector<Stored> Saver::arrays() const {
+  std::vector<Stored> arrays = everything(engine_, Contents::all);
+  if (deck_.checkpoint.blocks == "grid") return arrays;
+  for (Stored& array : arrays) array.chunk = {};
+  return arrays;
+}
 
 Attributes Saver::attributes_of(const Progress& progress) const {
   Attributes attributes = to_attributes(progress);
@@ -91,22 +154,105 @@ Attributes Saver::attributes_of(const Progress& progress) const {
   attributes["seed"] = std::to_string(deck_.run.seed);
   attributes["grid"] = to_string(job_.grid->here());
   attributes["data"] = data_;
+  attributes["date"] = utc_now();
   attributes["git_revision"] = git_revision();
   return attributes;
 }
 
+void Saver::write(const std::vector<Stored>& arrays, const Attributes& attributes, Communicator& control,
+                  Backend& backend, Saving& saving) const {
+  save_checkpoint(path_of(saving.step), arrays, attributes, control, backend, options_);
+  saving.complaints =
+      commit_checkpoint(folder_, saving.step, deck_.checkpoint.keep, deck_.checkpoint.keep_every, control);
+  saving.seconds = wall_seconds() - saving.start;
+}
+
 void Saver::save(const Progress& progress) {
-  const double start = wall_seconds();
-  job_.backend->synchronize();
-  const std::string name = checkpoint_name(progress.step), path = folder_ + "/" + name;
-  together(session_, [&] {
-    save_checkpoint(path, everything(engine_, Contents::all), attributes_of(progress), *job_.control, *job_.backend);
-  });
-  if (rank0()) set_latest(folder_, name);
-  if (rank0()) retire_old(folder_, deck_.checkpoint.keep);
+  wait();
+  if (snapshot_) return write_in_background(progress);
+  judge(write_at_once(progress));
+}
+
+void Saver::save_now(const Progress& progress) {
+  wait();
+  if (const std::optional<Error> error = write_at_once(progress))
+    throw SharedError(error->code, std::string("the last save failed: ") + error->what());
+}
+
+void Saver::begin(const Progress& progress, double start) {
+  saving_ = {};
+  saving_.step = progress.step;
+  saving_.before = saved_step_;
+  saving_.start = start;
   saved_step_ = progress.step;
-  longest_ = std::max(longest_, wall_seconds() - start);
-  reporter_.event(progress.step, "saved", format("saved %s (%.2f s)", path.c_str(), wall_seconds() - start));
+}
+
+void Saver::write_in_background(const Progress& progress) {
+  begin(progress, wall_seconds());
+  std::vector<Stored> copies = snapshot_->take(arrays());
+  saving_.stall = wall_seconds() - saving_.start;
+  in_flight_ = true;
+  background_.start([this, copies = std::move(copies), attributes = attributes_of(progress)] {
+    write(copies, attributes, *writers_, *job_.host, saving_);
+  });
+  reporter_.event(
+      progress.step, "queued",
+      format("queued %s (training waited %.2f s for the snapshot)", path_of(progress.step).c_str(), saving_.stall),
+      {{"stall_s", saving_.stall}});
+}
+
+std::optional<Error> Saver::write_at_once(const Progress& progress) {
+  begin(progress, wall_seconds());
+  job_.backend->synchronize();
+  std::optional<Error> error;
+  try {
+    write(arrays(), attributes_of(progress), *job_.control, *job_.backend, saving_);
+  } catch (const Error& failure) {
+    error = failure;
+  }
+  saving_.stall = saving_.seconds;
+  return report(error, "saved");
+}
+
+bool Saver::poll() {
+  if (!in_flight_ || session_.any(!background_.done())) return false;
+  in_flight_ = false;
+  const std::optional<Error> error = report(background_.join(), "committed");
+  judge(error);
+  return !error;
+}
+
+void Saver::wait() {
+  if (!in_flight_) return;
+  const double start = wall_seconds();
+  std::optional<Error> error = background_.join();
+  saving_.stall += wall_seconds() - start;
+  in_flight_ = false;
+  judge(report(error, "committed"));
+}
+
+std::optional<Error> Saver::report(std::optional<Error> error, const std::string& kind) {
+  for (const std::string& complaint : saving_.complaints) log().warn(complaint);
+  if (error) {
+    saved_step_ = saving_.before;
+    return error;
+  }
+  longest_ = std::max(longest_, saving_.seconds);
+  reporter_.event(saving_.step, kind,
+                  format("%s %s (%.2f s, of which training waited %.2f s)", kind.c_str(), path_of(saving_.step).c_str(),
+                         saving_.seconds, saving_.stall),
+                  {{"total_s", saving_.seconds}, {"stall_s", saving_.stall}});
+  return std::nullopt;
+}
+
+// All ranks have met the same error.
+void Saver::judge(const std::optional<Error>& error) {
+  if (!error) return;
+  const std::string text = std::string(error->what()) + "; older checkpoints are untouched";
+  if (deck_.checkpoint.on_error == "stop" || error->code != Exit::data)
+    throw SharedError(error->code, text + " (checkpoint.on_error = \"continue\" goes on without)");
+  reporter_.event(saving_.step, "save_failed",
+                  "WARNING: step " + std::to_string(saving_.step) + " is not saved: " + text, {});
 }
 
 }  // namespace trireme

@@ -84,7 +84,9 @@ std::string start_up_table(const Deck& deck, const Model& model, const RankPlan&
 
 void check_memory(const RankPlan& plan, const Backend& backend) {
   const std::size_t present = backend.memory_bytes();
-  if (present == 0 || plan.total() <= present) return;
+  // Without room for a snapshot, saves are synchronous.
+  const std::size_t needed = plan.total() - (backend.host_memory() ? plan.snapshot : 0);
+  if (present == 0 || needed <= present) return;
   auto items = plan.memory;
   std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text = "this rank needs " + bytes_text(static_cast<double>(plan.total())) + " but its device has " +
@@ -98,19 +100,13 @@ void check_memory(const RankPlan& plan, const Backend& backend) {
 }
 
 bool changes_the_model(const std::string& key) {
-  const std::vector<std::string> free = {"model.dropout",
-                                         "model.attention_dropout",
-                                         "model.init_std",
-                                         "model.scaled_init",
-                                         "model.z_loss",
-                                         "model.sequence",
-                                         "model.window",
-                                         "model.rope_theta",
-                                         "model.rope_scaling",
-                                         "model.rope_factor",
-                                         "model.rope_low_freq",
-                                         "model.rope_high_freq",
-                                         "model.rope_original_sequence"};
+  const std::vector<std::string> free = {"model.dropout",           "model.vocab_multiple",
+                                         "model.attention_dropout", "model.init_std",
+                                         "model.scaled_init",       "model.z_loss",
+                                         "model.sequence",          "model.window",
+                                         "model.rope_theta",        "model.rope_scaling",
+                                         "model.rope_factor",       "model.rope_low_freq",
+                                         "model.rope_high_freq",    "model.rope_original_sequence"};
   return key.starts_with("model.") && std::find(free.begin(), free.end(), key) == free.end();
 }
 

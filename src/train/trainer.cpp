@@ -97,6 +97,7 @@ Exit Trainer::run() {
   while (progress_.step < last && !stopping) {
     const double begin = wall_seconds();
     one_step();
+    if (saver_->poll()) saved();
     const std::int64_t step = progress_.step;
     const bool evaluates = deck_.eval.every > 0 && validation_feed_ && (step % deck_.eval.every == 0 || step == last);
     const bool saves = deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0;
@@ -110,8 +111,9 @@ Exit Trainer::run() {
   }
   settle();
   const bool early = progress_.step < last;
-  if ((early || deck_.checkpoint.at_end) && progress_.step > saver_->saved_step()) save();
-  if (!early && rank0()) note_progress(deck_.run.output);
+  saver_->wait();
+  if ((early || deck_.checkpoint.at_end) && progress_.step > saver_->saved_step()) saver_->save_now(progress_);
+  saved();
   if (!early) reporter_->event(progress_.step, "finished", "finished: " + deck_.run.output);
   if (early) reporter_->event(progress_.step, "stopped", "stopped early after saving; run the same command to go on");
   return early ? Exit::requeue : Exit::finished;
@@ -200,10 +202,15 @@ double Trainer::validate() {
 }
 
 void Trainer::save() {
-  const double start = wall_seconds();
+  const std::int64_t before = saver_->saved_step();
   saver_->save(progress_);
+  if (saver_->saved_step() > before) saved();
+}
+
+// What a save takes until it is committed is what a stop must leave time for.
+void Trainer::saved() {
   if (rank0()) note_progress(deck_.run.output);
-  requests_->save_took(std::max(wall_seconds() - start, saver_->longest_save()));
+  if (saver_->longest_save() > 0) requests_->save_took(saver_->longest_save());
 }
 
 bool Trainer::must_stop() {

@@ -91,6 +91,7 @@ class Backend {
   virtual std::size_t workspace_bytes() const = 0;  // what the backend holds for itself; stops growing after one step
 
   virtual std::size_t memory_bytes() const { return 0; }  // free memory of the device; 0: not known
+  virtual bool host_memory() const { return false; }      // tensors lie where the host can read and write them
 
   // --- memory; allocate is for start-up only
   virtual std::byte* allocate(std::size_t bytes) = 0;

@@ -14,6 +14,10 @@ namespace trireme {
 struct StoredPiece {
   Box box;
   Tensor data;
+  bool writes = true;  // false: a copy of what another rank writes; it is read but not written
+  // For masters of bf16 weights: the memory of the weights (it may be `data` itself). With it an fp32 master of the
+  // file becomes weight and remainder (u16), and a remainder of the file an fp32 master; see Backend::adamw.
+  Tensor weight;
 };
 
 struct Stored {
@@ -21,8 +25,11 @@ struct Stored {
   Shape global;                     // [layers, ...] for stacked blocks, else the parameter's shape
   DType dtype;                      // of the file
   std::vector<StoredPiece> pieces;  // empty on ranks that hold nothing: they still join the collective calls
-  bool writes = true;    // false: this rank's pieces are copies of another's; it reads them but does not write
-  std::string hf_names;  // Hugging Face names, one per layer, newline separated
+  std::string hf_names;             // Hugging Face names, one per layer, newline separated
+  Shape chunk;  // blocks of the file that ranks hold whole, so that what they write is contiguous; rank 0: none
+  std::int64_t valid_rows = 0;  // rows of dimension 0 from here on are padding: zero, and the file may have more or
+                                // fewer of them; 0: no padding
+  std::string source;           // where to load from when it is not `path`
 };
 
 }  // namespace trireme

@@ -21,6 +21,7 @@ class AdamW {
         Arena& persistent);
   void initialise();            // moments zero, masters from the weights
   void masters_from_weights();  // after loading weights only
+  void share_weights();         // each replica's range of the weights to all of them, as after a step
   bool has_master() const { return separate_master_; }
   // norm_sq_1 (f64): squared norm of all gradients, the same on every rank; not finite: nothing changes.
   void step(const OptimizerDeck& deck, double lr, double grad_scale, std::int64_t t, std::uint64_t seed,
@@ -30,8 +31,6 @@ class AdamW {
   std::size_t bytes() const;
 
  private:
-  void gather();
-
   ParamStore& params_;
   const ProcessGrid& grid_;
   Backend& backend_;

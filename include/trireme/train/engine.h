@@ -73,6 +73,7 @@ class Engine {
   MemoryUse memory() const;
   ArenaSizes peaks() const;
 
+  const Model& model() const { return model_; }
   ParamStore& params() { return *params_; }
   AdamW& optimizer() { return *optimizer_; }
   const Pipeline& pipeline() const { return *pipeline_; }

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "trireme/deck/deck.h"
 #include "trireme/train/memory_plan.h"
@@ -28,6 +30,9 @@ class Reporter {
   void step(const StepReport& report);
   void validation(std::int64_t step, double loss, double seconds);
   void event(std::int64_t step, const std::string& kind, const std::string& text);
+  // With numbers of its own: {"stall_s", 0.12}.
+  using Numbers = std::vector<std::pair<std::string, double>>;
+  void event(std::int64_t step, const std::string& kind, const std::string& text, const Numbers& numbers);
 
  private:
   using Clock = std::chrono::steady_clock;

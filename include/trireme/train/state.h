@@ -2,6 +2,7 @@
 // What a checkpoint holds. everything() lists each array once; save and load walk that list. Progress is the few
 // numbers beside the arrays.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,15 @@ struct Progress {
 
 enum class Contents : std::uint8_t { all, weights };
 
-// The same arrays in the same order on every rank: /param, then /master (when it is kept apart), /adam_m, /adam_v.
+// The same arrays in the same order on every rank: /param, then /master (when it is kept apart), /adam_m, /adam_v. Each
+// replica writes its share of every one.
 std::vector<Stored> everything(Engine& engine, Contents contents);
+
+// The same with the sources of a file whose masters are of this dtype, or whose /param are the masters (nothing). An
+// fp32 master becomes a remainder and the other way round, fp32 weights come from masters, masters from fp32 weights.
+std::vector<Stored> to_load(Engine& engine, Contents contents, std::optional<DType> masters_of_file);
+// After loading such a list: weights that were rounded anew are given to the replicas that do not hold their masters.
+void settle_loaded(Engine& engine, Contents contents, std::optional<DType> masters_of_file);
 
 Attributes to_attributes(const Progress& progress);
 Progress progress_from(const Attributes& attributes,

@@ -40,6 +40,7 @@ class Trainer {
   double validate();
   double device_time();  // seconds on the device's clock when it has done all it was given
   void save();
+  void saved();
   bool must_stop();  // grants requests to save on the way
   bool rank0() const { return session_.rank() == 0; }
   std::string checkpoint_folder() const { return deck_.run.output + "/checkpoints"; }

@@ -17,6 +17,7 @@ class CpuBackend final : public Backend {
   std::string describe() const override;
   std::size_t workspace_bytes() const override { return workspace_.bytes(); }
   std::size_t memory_bytes() const override;
+  bool host_memory() const override { return true; }
 
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) noexcept override;

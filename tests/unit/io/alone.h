@@ -17,7 +17,7 @@ struct Alone {
   TemporaryFolder folder;
 
   void save(const std::string& path, const std::vector<Stored>& arrays, const Attributes& attributes) {
-    save_checkpoint(path, arrays, attributes, *ranks, *backend);
+    save_checkpoint(path, arrays, attributes, *ranks, *backend, {});
   }
   void save(const std::string& path, const std::vector<Stored>& arrays) { save(path, arrays, {}); }
   void load(const std::string& path, const std::vector<Stored>& arrays) {
@@ -35,7 +35,8 @@ inline Stored whole(const std::string& path, DType file_dtype, const Shape& shap
   Box box;
   box.extent = shape;
   box.offset.rank = shape.rank;
-  return {path, shape, file_dtype, {{box, Tensor(static_cast<std::byte*>(data), dtype, shape)}}, true, ""};
+  return {path, shape, file_dtype, {{box, Tensor(static_cast<std::byte*>(data), dtype, shape), true, {}}},
+          "",   {},    0,          ""};
 }
 
 }  // namespace trireme::test

@@ -61,7 +61,7 @@ class HeldArray {
       if (part.rank != rank) continue;
       const auto count = static_cast<std::size_t>(part.box.count());
       memory_.push_back(std::make_unique<std::vector<std::byte>>(count * size_of(dtype)));
-      stored_.pieces.push_back({part.box, Tensor(memory_.back()->data(), dtype, Shape{part.box.count()})});
+      stored_.pieces.push_back({part.box, Tensor(memory_.back()->data(), dtype, Shape{part.box.count()}), true, {}});
     }
   }
 

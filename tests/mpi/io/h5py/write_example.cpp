@@ -19,13 +19,13 @@ int main(int argc, char** argv) {
   std::vector<Stored> arrays;
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
     const Range rows = cut(2, session.size(), session.rank());
-    Stored stored{std::string("/param/") + name_of(dtype), shape, dtype, {}, true, "h.0.w\nh.1.w"};
+    Stored stored{std::string("/param/") + name_of(dtype), shape, dtype, {}, "h.0.w\nh.1.w", {}, 0, ""};
     const Tensor memory(reinterpret_cast<std::byte*>(values.data()), DType::f32, shape);
     if (rows.count() > 0)
       stored.pieces.push_back(
-          {{{rows.first, 0, 0}, {rows.count(), 3, 4}}, memory.slice_rows(rows.first, rows.count())});
+          {{{rows.first, 0, 0}, {rows.count(), 3, 4}}, memory.slice_rows(rows.first, rows.count()), true, {}});
     arrays.push_back(stored);
   }
-  save_checkpoint(argv[1], arrays, {{"step", "100"}, {"loss_scale", "0.5"}}, *world, *backend);
+  save_checkpoint(argv[1], arrays, {{"step", "100"}, {"loss_scale", "0.5"}}, *world, *backend, {});
   return 0;
 }

@@ -1,0 +1,79 @@
+#include "trireme/train/resume.h"
+
+#include "trireme/base/check.h"
+#include "trireme/base/log.h"
+#include "trireme/deck/read.h"
+#include "trireme/train/start_up.h"
+
+namespace trireme {
+
+namespace {
+
+// Names and values in turn, each with a NUL behind it: attributes hold none.
+std::string as_text(const Attributes& attributes) {
+  std::string text;
+  for (const auto& [name, value] : attributes) text += name + '\0' + value + '\0';
+  return text;
+}
+
+Attributes from_text(const std::string& text) {
+  Attributes attributes;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t name = text.find('\0', at), value = text.find('\0', name + 1);
+    attributes[text.substr(at, name - at)] = text.substr(name + 1, value - name - 1);
+    at = value + 1;
+  }
+  return attributes;
+}
+
+std::optional<DType> masters_in(const std::string& path) {
+  for (const ArrayInfo& array : list_arrays(path)) {
+    if (array.path.starts_with("/master/")) return array.dtype;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+CheckpointHead read_head(const MpiSession& session, const std::string& path) {
+  CheckpointHead head;
+  std::string masters;
+  on_rank_0(session, [&] {
+    head.attributes = read_attributes(path);
+    head.masters = masters_in(path);
+    if (head.masters) masters = std::string(1, static_cast<char>('a' + static_cast<int>(*head.masters)));
+  });
+  head.attributes = from_text(session.broadcast(as_text(head.attributes)));
+  masters = session.broadcast(masters);
+  if (!masters.empty()) head.masters = static_cast<DType>(masters[0] - 'a');
+  return head;
+}
+
+void check_data(const Deck& deck, const std::string& fingerprint, const Attributes& attributes,
+                const std::string& path) {
+  const auto data = attributes.find("data");
+  if (data == attributes.end() || data->second == fingerprint || deck.data.accept_change) return;
+  throw SharedError(Exit::data, path + " was trained on other data (fingerprint " + data->second + ", now " +
+                                    fingerprint +
+                                    "): restore data.paths, or set data.accept_change = true to go on at the same "
+                                    "position, or run.weights_only = true to start anew from its weights");
+}
+
+void check_model(const Deck& deck, const Attributes& attributes, const std::string& path) {
+  const auto text = attributes.find("deck");
+  if (text == attributes.end()) return;
+  const Deck there = parse_deck({{path + " (deck)", text->second}}, {}, 0);
+  const std::vector<std::string> sections = {"model", "precision"};
+  std::string fatal;
+  for (const std::string& difference : differences(deck, there, sections)) {
+    const std::string key = difference.substr(0, difference.find(':'));
+    if (changes_the_model(key))
+      fatal += "\n  " + difference;
+    else
+      log().warn("resuming with another setting: " + difference);
+  }
+  if (!fatal.empty())
+    throw SharedError(Exit::data, path + " holds another model (here: this deck, there: the checkpoint):" + fatal);
+}
+
+}  // namespace trireme
