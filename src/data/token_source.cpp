@@ -15,18 +15,21 @@ namespace {
 // Random tokens, a pure function of (seed, index): as many as any run can eat, and no memory.
 class MockSource final : public TokenSource {
  public:
-  MockSource(std::int64_t vocab, std::uint64_t seed) : vocab_(vocab), key_{seed, stream_of("mock"), 0} {}
+  MockSource(std::int64_t vocab, std::int64_t eod, std::uint64_t seed)
+      : vocab_(vocab), eod_(eod), key_{seed, stream_of("mock"), 0} {}
   std::int64_t n_tokens() const override { return std::int64_t{1} << 40; }
   void read(std::int64_t first, std::span<std::int32_t> tokens) const override {
     require(first >= 0 && first + static_cast<std::int64_t>(tokens.size()) <= n_tokens(),
             "read of tokens outside the source");
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = static_cast<std::int32_t>(random_word(key_, static_cast<std::uint64_t>(first) + i) % vocab_);
+      tokens[i] = static_cast<std::int32_t>(token(first + static_cast<std::int64_t>(i)));
     }
   }
   std::vector<std::int64_t> document_starts(std::int64_t first, std::int64_t count) const override {
-    if (first == 0 && count > 0) return {0};
-    return {};
+    std::vector<std::int64_t> starts;
+    for (std::int64_t i = first; i < first + count; ++i)
+      if (i == 0 || token(i - 1) == eod_) starts.push_back(i);
+    return starts;
   }
   std::string describe() const override { return "random tokens below " + std::to_string(vocab_); }
   std::string fingerprint() const override {
@@ -35,7 +38,9 @@ class MockSource final : public TokenSource {
   }
 
  private:
-  std::int64_t vocab_;
+  std::int64_t token(std::int64_t i) const { return random_word(key_, static_cast<std::uint64_t>(i)) % vocab_; }
+
+  std::int64_t vocab_, eod_;  // eod -1: none
   RandomKey key_;
 };
 
@@ -68,7 +73,7 @@ class PartSource final : public TokenSource {
 
 std::unique_ptr<TokenSource> open_source(const DataDeck& data, const std::vector<std::string>& paths,
                                          const std::string& key, std::int64_t vocab, std::uint64_t seed) {
-  if (data.source == "mock") return std::make_unique<MockSource>(vocab, seed);
+  if (data.source == "mock") return std::make_unique<MockSource>(vocab, data.eod, seed);
   if (paths.empty()) {
     throw Error(Exit::usage,
                 key + " is empty: name the files to read, or set data.source = \"mock\" for random tokens");

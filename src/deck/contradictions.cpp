@@ -24,10 +24,21 @@ void check_heads(const ModelDeck& m, Contradictions& list) {
 
 void check_rope(const ModelDeck& m, Contradictions& list) {
   const std::int64_t head_dim = m.head_dim > 0 ? m.head_dim : m.hidden / m.heads;
-  if (m.position == "rope" && head_dim % 2 != 0) {
+  if (m.position == "rope" && m.rope_fraction == 1 && head_dim % 2 != 0) {
     list.push_back(
         {{"model.head_dim", "model.position", "model.hidden", "model.heads"},
          setting("model.head_dim", head_dim) + " is odd, but model.position = \"rope\" rotates pairs of channels"});
+  }
+  const std::int64_t rotated = rotated_channels(m);
+  if (m.position == "rope" && m.rope_fraction < 1 && (rotated == 0 || rotated % 2 != 0)) {
+    list.push_back({{"model.rope_fraction", "model.head_dim"},
+                    setting("model.rope_fraction", m.rope_fraction) + " of " + setting("model.head_dim", head_dim) +
+                        " rotates " + text_of(rotated) + " channels: an even number of them, at least 2, is needed"});
+  }
+  if (m.position != "rope" && m.rope_fraction != 1) {
+    list.push_back({{"model.rope_fraction", "model.position"},
+                    setting("model.rope_fraction", m.rope_fraction) + " has no effect with " +
+                        setting("model.position", m.position)});
   }
   if (m.position != "rope" && m.rope_scaling != "none") {
     list.push_back({{"model.rope_scaling", "model.position"},
@@ -142,6 +153,11 @@ void check_tokens(const Deck& deck, Contradictions& list) {
   }
   if (data.mask_eod && data.eod == -1 && !text) {
     list.push_back({{"data.mask_eod", "data.eod"}, "data.mask_eod = true needs data.eod, the id of the token to mask"});
+  }
+  if ((data.mask_documents || data.reset_positions) && data.source == "mock" && data.eod == -1) {
+    list.push_back({{"data.mask_documents", "data.reset_positions", "data.eod", "data.source"},
+                    "data.mask_documents and data.reset_positions need documents: data.source = \"mock\" has some only "
+                    "behind the token that data.eod names"});
   }
 }
 

@@ -102,15 +102,32 @@ std::string text_of(const std::vector<std::string>& values) {
   return list_text(values);
 }
 
-std::string print_deck(const Deck& deck) {
-  Deck copy = deck;  // describe() is one function for readers and writers, so it wants a mutable deck
+namespace {
+
+enum class Print : std::uint8_t { all, changes };
+
+std::string print(const Deck& deck, Print what) {
+  Deck copy = deck, defaults;  // describe() is one function for readers and writers, so it wants a mutable deck
+  const FieldList fields = list_fields(copy), before = list_fields(defaults);
   std::string text, section;
-  for (const Field& field : list_fields(copy).fields) {
+  for (std::size_t i = 0; i < fields.fields.size(); ++i) {
+    const Field& field = fields.fields[i];
+    if (what == Print::changes && value_text(field) == value_text(before.fields[i])) continue;
     if (field.section != section) text += (text.empty() ? "[" : "\n[") + field.section + "]\n";
     section = field.section;
     text += field.name + " = " + value_text(field) + "\n";
   }
   return text;
+}
+
+}  // namespace
+
+std::string print_deck(const Deck& deck) {
+  return print(deck, Print::all);
+}
+
+std::string print_changes(const Deck& deck) {
+  return print(deck, Print::changes);
 }
 
 std::string print_reference() {

@@ -64,11 +64,11 @@ int edit_distance(const std::string& a, const std::string& b) {
 }
 
 template <class T>
-std::vector<double> as_doubles(const SafeTensor& tensor) {
-  std::vector<double> values(static_cast<std::size_t>(tensor.count()));
+std::vector<double> as_doubles(const SafeTensor& tensor, Range part) {
+  std::vector<double> values(static_cast<std::size_t>(part.count()));
   for (std::size_t i = 0; i < values.size(); ++i) {
     T x;  // the data need not be aligned
-    std::memcpy(&x, tensor.data + i * sizeof(T), sizeof(T));
+    std::memcpy(&x, tensor.data + (static_cast<std::size_t>(part.first) + i) * sizeof(T), sizeof(T));
     if constexpr (std::is_same_v<T, Bf16> || std::is_same_v<T, F16>)
       values[i] = static_cast<double>(static_cast<float>(x));
     if constexpr (std::is_arithmetic_v<T>) values[i] = static_cast<double>(x);
@@ -128,29 +128,34 @@ const SafeTensor& SafetensorsFile::at(const std::string& name) const {
 
 std::vector<double> SafetensorsFile::values(const std::string& name) const {
   const SafeTensor& tensor = at(name);
+  if (const auto values = values_of(tensor, {0, tensor.count()})) return *values;
+  refuse(path_,
+         "tensor \"" + name + "\" is of type " + name_of(tensor.dtype) + ", which means nothing without its scales");
+}
+
+std::optional<std::vector<double>> values_of(const SafeTensor& tensor, Range part) {
   switch (tensor.dtype) {
     case DType::f64:
-      return as_doubles<double>(tensor);
+      return as_doubles<double>(tensor, part);
     case DType::f32:
-      return as_doubles<float>(tensor);
+      return as_doubles<float>(tensor, part);
     case DType::bf16:
-      return as_doubles<Bf16>(tensor);
+      return as_doubles<Bf16>(tensor, part);
     case DType::f16:
-      return as_doubles<F16>(tensor);
+      return as_doubles<F16>(tensor, part);
     case DType::i64:
-      return as_doubles<std::int64_t>(tensor);
+      return as_doubles<std::int64_t>(tensor, part);
     case DType::i32:
-      return as_doubles<std::int32_t>(tensor);
+      return as_doubles<std::int32_t>(tensor, part);
     case DType::u16:
-      return as_doubles<std::uint16_t>(tensor);
+      return as_doubles<std::uint16_t>(tensor, part);
     case DType::u8:
-      return as_doubles<std::uint8_t>(tensor);
+      return as_doubles<std::uint8_t>(tensor, part);
     case DType::e4m3:
     case DType::e5m2:
       break;
   }
-  refuse(path_,
-         "tensor \"" + name + "\" is of type " + name_of(tensor.dtype) + ", which means nothing without its scales");
+  return std::nullopt;
 }
 
 }  // namespace trireme

@@ -1,16 +1,13 @@
 #include "safetensors_header.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <set>
 
+#include "json_file.h"
 #include "trireme/base/check.h"
 
 namespace trireme {
 
 namespace {
-
-using Json = nlohmann::json;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw Error(Exit::data, path + ": " + why + "; the file is damaged or no safetensors file");
@@ -23,24 +20,6 @@ std::int64_t bytes_of(const std::string& type) {
       {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"I64", 8},     {"U64", 8}, {"F64", 8}};
   const auto found = sizes.find(type);
   return found == sizes.end() ? 0 : found->second;
-}
-
-// JSON leaves it open what a repeated key means; here it is an error.
-Json parse(const std::string& path, std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  const auto no_repetitions = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      refuse(path, "the header names \"" + value.get<std::string>() + "\" twice");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, no_repetitions);
-  } catch (const Json::exception& error) {
-    refuse(path, std::string("the header is not JSON (") + error.what() + ")");
-  }
 }
 
 std::int64_t size_at(const std::string& what, const Json& number, const std::string& path) {
@@ -116,7 +95,7 @@ void check_coverage(const std::string& path, const SafetensorsHeader& header, st
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(const std::string& path, std::string_view json, std::int64_t data_bytes) {
-  const Json root = parse(path, json);
+  const Json root = parse_json(path + ": the header", json);
   if (!root.is_object()) refuse(path, "the header is not a JSON object");
   SafetensorsHeader header;
   for (const auto& [name, value] : root.items()) {

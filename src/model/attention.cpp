@@ -8,23 +8,31 @@
 
 namespace trireme {
 
-std::vector<RingCall> ring_calls(int n, int rank, int source, std::int64_t local, std::int64_t window) {
+std::vector<RingCall> ring_calls(int n, int rank, int source, std::int64_t local, std::int64_t window,
+                                 Visibility visibility) {
   if (n == 1) return {{0, local, 0, local, 0, 0}};
   const std::int64_t chunk = div_exact(local, 2);
-  if (window == 0 && source == rank) return {{0, local, 0, local, 0, 0}};  // local order is causal order
-  if (window == 0 && source < rank) return {{0, local, 0, chunk, rank * chunk, source * chunk}};
-  if (window == 0) return {{chunk, chunk, 0, local, (2 * n - 1 - rank) * chunk, 0}};
+  const bool by_order = visibility == Visibility::by_order;
+  if (by_order && source == rank) return {{0, local, 0, local, 0, 0}};  // local order is causal order
+  if (by_order && source < rank) return {{0, local, 0, chunk, rank * chunk, source * chunk}};
+  if (by_order) return {{chunk, chunk, 0, local, (2 * n - 1 - rank) * chunk, 0}};
   std::vector<RingCall> calls;
   for (const std::int64_t q : {0, 1}) {
     for (const std::int64_t k : {0, 1}) {
       const std::int64_t first_q = (q == 0 ? rank : 2 * n - 1 - rank) * chunk;
       const std::int64_t first_k = (k == 0 ? source : 2 * n - 1 - source) * chunk;
       const bool future = first_k > first_q + chunk - 1;
-      const bool past = first_k + chunk - 1 <= first_q - window;
+      const bool past = window > 0 && first_k + chunk - 1 <= first_q - window;
       if (!future && !past) calls.push_back({q * chunk, chunk, k * chunk, chunk, first_q, first_k});
     }
   }
   return calls;
+}
+
+std::vector<RingCall> Attention::calls(const Communicator& ring, int source, std::int64_t local) const {
+  const bool positions = window > 0 || doc_start_T;
+  return ring_calls(ring.size(), ring.rank(), source, local, window,
+                    positions ? Visibility::by_position : Visibility::by_order);
 }
 
 AttentionShape Attention::shape_of(const RingCall& call, std::int64_t n_sequences, std::int64_t local) const {
@@ -60,15 +68,43 @@ Columns split(Tensor qkv, const HeadCounts& h) {
 
 }  // namespace
 
+Tensor Attention::doc_start(const RingCall& call) const {
+  return doc_start_T ? from_row(doc_start_T, call.q_row) : Tensor{};
+}
+
+// Sequences have different lengths, so each is a call of its own.
+void Attention::forward_cached(Context& c, Tensor qkv, std::int64_t n_sequences, Saved& saved) const {
+  const auto [q, k, v] = split(qkv, heads);
+  const std::int64_t local = div_exact(qkv.rows(), n_sequences), kv_columns = heads.kv_columns();
+  for (std::int64_t b = 0; b < n_sequences; ++b) {
+    const KvCache::Place& place = cache->sequences[static_cast<std::size_t>(b)];
+    require(place.length + local <= cache->capacity, "a sequence outgrows its cache");
+    const Tensor slot = cached_kv.slice_rows(place.slot * cache->capacity, place.length + local);
+    const Tensor fresh = qkv.slice_columns(heads.query_columns(), 2 * kv_columns);
+    c.be.copy(slot.slice_rows(place.length, local), fresh.slice_rows(b * local, local));
+    const RingCall call{0, local, 0, place.length + local, place.length, 0};
+    AttentionShape shape = shape_of(call, 1, local);
+    shape.k_stride = cache->capacity;
+    c.be.attention(saved.out.slice_rows(b * local, local), saved.lse.slice_rows(b * heads.query, heads.query),
+                   q.slice_rows(b * local, local), slot.slice_columns(0, kv_columns),
+                   slot.slice_columns(kv_columns, kv_columns), Tensor{}, shape);
+  }
+}
+
 Tensor Attention::forward(Context& c, Tensor qkv, std::int64_t n_sequences, Arena& keep, Saved& saved) const {
   Communicator& ring = c.grid.along(Axis::cp);
   const std::int64_t T = qkv.rows(), local = div_exact(T, n_sequences), kv_columns = heads.kv_columns();
   saved.out = keep.take(c.compute, {T, heads.query_columns()});
   saved.lse = keep.take(c.acc(), {n_sequences * heads.query, local});
+  if (cache != nullptr) {
+    require(ring.size() == 1, "generation has no context parallelism");
+    forward_cached(c, qkv, n_sequences, saved);
+    return saved.out;
+  }
   const auto [q, k, v] = split(qkv, heads);
   if (ring.size() == 1) {
     const RingCall whole{0, local, 0, local, 0, 0};
-    c.be.attention(saved.out, saved.lse, q, k, v, Tensor{}, shape_of(whole, n_sequences, local));
+    c.be.attention(saved.out, saved.lse, q, k, v, doc_start_T, shape_of(whole, n_sequences, local));
     return saved.out;
   }
 
@@ -83,12 +119,13 @@ Tensor Attention::forward(Context& c, Tensor qkv, std::int64_t n_sequences, Aren
     Ticket arriving;
     if (step + 1 < ring.size()) arriving = ring.background([&](Communicator& lane) { lane.shift(next, kv); });
     const int source = (ring.rank() - step + ring.size()) % ring.size();
-    for (const RingCall& call : ring_calls(ring.size(), ring.rank(), source, local, window)) {
+    for (const RingCall& call : calls(ring, source, local)) {
       const AttentionShape shape = shape_of(call, n_sequences, local);
       const Tensor k_part = from_row(kv.slice_columns(0, kv_columns), call.k_row);
       const Tensor v_part = from_row(kv.slice_columns(kv_columns, kv_columns), call.k_row);
       const Tensor lse_part = part_lse.slice_columns(call.q_row, call.q_rows);
-      c.be.attention(from_row(part, call.q_row), lse_part, from_row(q, call.q_row), k_part, v_part, Tensor{}, shape);
+      c.be.attention(from_row(part, call.q_row), lse_part, from_row(q, call.q_row), k_part, v_part, doc_start(call),
+                     shape);
       c.be.attention_merge(from_row(out, call.q_row), saved.lse.slice_columns(call.q_row, call.q_rows),
                            from_row(part, call.q_row), lse_part, shape);
     }
@@ -109,7 +146,7 @@ void Attention::backward(Context& c, Tensor dqkv, Tensor dout, Tensor qkv, std::
   const auto [dq, dk, dv] = split(dqkv, heads);
   if (ring.size() == 1) {
     const RingCall whole{0, local, 0, local, 0, 0};
-    c.be.attention_backward(dq, dk, dv, dout, saved.out, saved.lse, q, k, v, Tensor{},
+    c.be.attention_backward(dq, dk, dv, dout, saved.out, saved.lse, q, k, v, doc_start_T,
                             shape_of(whole, n_sequences, local), Into::replace);
     return;
   }
@@ -126,13 +163,13 @@ void Attention::backward(Context& c, Tensor dqkv, Tensor dout, Tensor qkv, std::
     if (step + 1 < ring.size()) keys = ring.background([&](Communicator& lane) { lane.shift(next, kv); });
     const int source = (ring.rank() - step + ring.size()) % ring.size();
     c.be.fill(part, 0);
-    for (const RingCall& call : ring_calls(ring.size(), ring.rank(), source, local, window)) {
+    for (const RingCall& call : calls(ring, source, local)) {
       c.be.attention_backward(from_row(dq_sum, call.q_row), from_row(part.slice_columns(0, kv_columns), call.k_row),
                               from_row(part.slice_columns(kv_columns, kv_columns), call.k_row),
                               from_row(dout, call.q_row), from_row(saved.out, call.q_row),
                               saved.lse.slice_columns(call.q_row, call.q_rows), from_row(q, call.q_row),
                               from_row(kv.slice_columns(0, kv_columns), call.k_row),
-                              from_row(kv.slice_columns(kv_columns, kv_columns), call.k_row), Tensor{},
+                              from_row(kv.slice_columns(kv_columns, kv_columns), call.k_row), doc_start(call),
                               shape_of(call, n_sequences, local), Into::add);
     }
     gradients.wait();

@@ -27,8 +27,9 @@ HeadCounts Block::local_heads(const Context& c) const {
   return {kv * div_exact(heads_.query, heads_.kv), kv, heads_.size};
 }
 
-Attention Block::attention_of(const Context& c) const {
-  return {local_heads(c), window_, 1.0 / std::sqrt(static_cast<double>(heads_.size))};
+Attention Block::attention_of(const Context& c, const MicroBatch& mb) const {
+  const Tensor cache = c.cache == nullptr ? Tensor{} : c.cache->layers[static_cast<std::size_t>(layer_)];
+  return {local_heads(c), window_, 1.0 / std::sqrt(static_cast<double>(heads_.size)), mb.doc_start_T, c.cache, cache};
 }
 
 RandomKey Block::dropout_key(const Context& c, const char* branch) const {
@@ -69,7 +70,7 @@ void Block::forward_attention(Context& c, const MicroBatch& mb, Tensor x, Arena&
   s.h1 = light.take(c.compute, {Ts, C});
   norm_forward(c, norm1_, s.h1, s.mean1, s.rstd1, x);
   project_qkv(c, mb, keep, s);
-  const Tensor out = attention_of(c).forward(c, s.qkv, mb.n_sequences, heavy, s.attention);
+  const Tensor out = attention_of(c, mb).forward(c, s.qkv, mb.n_sequences, heavy, s.attention);
   leave_branch(c, mb, {s.r, out, x, out_, out_bias_, "attn"});
 }
 
@@ -98,7 +99,7 @@ void Block::project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s)
     c.be.rope(s.qkv.slice_columns(0, h.query_columns() + h.kv_columns()), mb.position_T, c.rope_table, h.size, false);
 }
 
-// h2 = norm2(r); u = h2 Wu^T + bu; g = act(u); y = r + drop(g Wd^T + bd)
+// h2 = norm2(r or x); u = h2 Wu^T + bu; g = act(u); y = r + drop(g Wd^T + bd)
 void Block::forward_mlp(Context& c, const MicroBatch& mb, Tensor y, Arena& keep, Saved& s, Recompute mode) const {
   const std::int64_t T = mb.position_T.rows(), Ts = s.r.rows(), C = s.r.columns(),
                      F = c.params.at(down_).value.columns();
@@ -108,7 +109,7 @@ void Block::forward_mlp(Context& c, const MicroBatch& mb, Tensor y, Arena& keep,
   s.before = keep.take(c.compute, {T, gated_ ? 2 * F : F});
   s.h2 = light.take(c.compute, {Ts, C});
   s.activated = light.take(c.compute, {T, F});
-  norm_forward(c, norm2_, s.h2, s.mean2, s.rstd2, s.r);
+  norm_forward(c, norm2_, s.h2, s.mean2, s.rstd2, mlp_input(s));
   {
     const ArenaScope scope(c.scratch);
     const Tensor all = Entered(c, s.h2).wait();
@@ -126,12 +127,23 @@ void Block::backward(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Reco
     again.x = s.x;
     forward_attention(c, mb, s.x, c.scratch, again, Recompute::none);
     forward_mlp(c, mb, y, c.scratch, again, Recompute::none);
-    backward_mlp(c, mb, dy, again, Recompute::none);
-    backward_attention(c, mb, dy, again, Recompute::none);
+    backward_branches(c, mb, dy, again, Recompute::none);
     return;
   }
-  backward_mlp(c, mb, dy, s, mode);
-  backward_attention(c, mb, dy, s, mode);
+  backward_branches(c, mb, dy, s, mode);
+}
+
+// dx = dy, then each branch adds its share. One after the other, attention sees dx with the share of the mlp in it;
+// side by side both see dy.
+void Block::backward_branches(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const {
+  Tensor dx = dy;
+  if (parallel_) {
+    dx = c.scratch.take(dy.dtype, dy.shape);
+    c.be.copy(dx, dy);
+  }
+  backward_mlp(c, mb, dx, dy, s, mode);
+  backward_attention(c, mb, dx, dy, s, mode);
+  if (parallel_) c.be.copy(dy, dx);
 }
 
 // y = r + drop(d + b):  dd = drop'(dy), db += sum dd.  dy itself goes on as the gradient of r.
@@ -146,13 +158,13 @@ Tensor Block::branch_gradient(Context& c, const MicroBatch& mb, Tensor dy, const
 }
 
 // dg = dd Wd; dWd += dd^T g; du = act'(u) dg; dbu += sum du; dh2 = du Wu; dWu += du^T h2; dr += norm2'(dh2)
-void Block::backward_mlp(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const {
+void Block::backward_mlp(Context& c, const MicroBatch& mb, Tensor dx, Tensor dy, Saved& s, Recompute mode) const {
   const ArenaScope scope(c.scratch);
   const std::int64_t T = mb.position_T.rows(), F = s.before.columns() / (gated_ ? 2 : 1);
   if (mode >= Recompute::light) {
     s.h2 = c.scratch.take(c.compute, dy.shape);
     s.activated = c.scratch.take(c.compute, {T, F});
-    norm_forward(c, norm2_, s.h2, s.mean2, s.rstd2, s.r);
+    norm_forward(c, norm2_, s.h2, s.mean2, s.rstd2, mlp_input(s));
     c.be.activation(s.activated, s.before, activation_);
   }
   const Tensor dd = branch_gradient(c, mb, dy, "mlp", down_bias_);
@@ -171,15 +183,15 @@ void Block::backward_mlp(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, 
   sum.start();
   c.be.matmul_dw(c.params.joined_grad(up_, n), du, h2_entered.wait(), c.into);
   sum.wait();
-  norm_backward(c, norm2_, dy, dh2, s.r, s.mean2, s.rstd2, c.into);
+  norm_backward(c, norm2_, dx, dh2, mlp_input(s), s.mean2, s.rstd2, c.into);
 }
 
 // da = drop'(dr); do = da Wo; dWo += da^T o; dqkv = attention'(do); dh1 = dqkv W; dW += dqkv^T h1; dx += norm1'(dh1)
-void Block::backward_attention(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const {
+void Block::backward_attention(Context& c, const MicroBatch& mb, Tensor dx, Tensor dy, Saved& s, Recompute mode) const {
   const ArenaScope scope(c.scratch);
   const std::int64_t T = mb.position_T.rows();
   const HeadCounts h = local_heads(c);
-  const Attention attention = attention_of(c);
+  const Attention attention = attention_of(c, mb);
   if (mode >= Recompute::light) {
     s.h1 = c.scratch.take(c.compute, dy.shape);
     norm_forward(c, norm1_, s.h1, s.mean1, s.rstd1, s.x);
@@ -200,7 +212,7 @@ void Block::backward_attention(Context& c, const MicroBatch& mb, Tensor dy, Save
   sum.start();
   c.be.matmul_dw(c.params.joined_grad(qkv_, 3), dqkv, h1_entered.wait(), c.into);
   sum.wait();
-  norm_backward(c, norm1_, dy, dh1, s.x, s.mean1, s.rstd1, c.into);
+  norm_backward(c, norm1_, dx, dh1, s.x, s.mean1, s.rstd1, c.into);
 }
 
 // Turns dq and dk back, through the QK-norm where there is one, and sums the biases' gradients.

@@ -97,6 +97,7 @@ Block::Block(ParamTable& table, const ModelDeck& model, int layer)
       rope_(model.position == "rope"),
       gated_(model.activation == "swiglu"),
       qk_norm_(model.qk_norm),
+      parallel_(model.parallel_residual),
       eps_(model.norm_eps),
       activation_(activation_from(model.activation)) {
   const Adder add{table, model, layer};

@@ -33,12 +33,16 @@ std::int64_t Model::n_flop_params() const {
   return n;
 }
 
+std::int64_t rope_pairs(const ModelDeck& model) {
+  return rotated_channels(model) / 2;
+}
+
 std::vector<double> rope_angles(const ModelDeck& model) {
   constexpr double two_pi = 6.283185307179586;
   std::vector<double> angles;
-  for (std::int64_t i = 0; i < model.head_dim / 2; ++i) {
-    const double angle =
-        std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(model.head_dim));
+  const std::int64_t n = rope_pairs(model);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double angle = std::pow(model.rope_theta, -static_cast<double>(i) / static_cast<double>(n));
     const double slow = angle / model.rope_factor;
     if (model.rope_scaling == "none") angles.push_back(angle);
     if (model.rope_scaling == "linear") angles.push_back(slow);

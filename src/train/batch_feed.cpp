@@ -38,7 +38,7 @@ HostBatch BatchFeed::read_tokens(std::int64_t first, std::int64_t sequences) con
   const std::int64_t dp = here_.n(Axis::dp), micro = deck_.batch.micro;
   HostBatch batch;
   batch.n_micro = static_cast<int>(div_exact(sequences, dp * micro));
-  for (std::int64_t b = 0; b < micro; ++b)
+  for (std::int64_t b = 0; b < micro && !deck_.data.reset_positions; ++b)
     batch.positions.insert(batch.positions.end(), positions_.begin(), positions_.end());
   for (std::int64_t m = 0; m < batch.n_micro; ++m) {
     for (std::int64_t b = 0; b < micro; ++b) {
@@ -49,8 +49,20 @@ HostBatch BatchFeed::read_tokens(std::int64_t first, std::int64_t sequences) con
   return batch;
 }
 
+// starts: ascending places where documents begin, the first is 0. Every stage needs them: every block attends.
+void BatchFeed::append_documents(HostBatch& batch, const std::vector<std::int32_t>& starts) const {
+  for (const std::int32_t position : positions_) {
+    const std::int32_t start = *(std::upper_bound(starts.begin(), starts.end(), position) - 1);
+    if (deck_.data.mask_documents) batch.doc_starts.push_back(start);
+    if (deck_.data.reset_positions) batch.positions.push_back(position - start);
+  }
+}
+
 void BatchFeed::append_sample(HostBatch& batch, std::int64_t sample, std::int64_t number) const {
   for (const std::int32_t position : positions_) batch.rows.push_back(number * deck_.model.sequence + position);
+  if (deck_.data.mask_documents || deck_.data.reset_positions) {
+    append_documents(batch, sampler_ ? sampler_->document_starts(sample) : std::vector<std::int32_t>{0});
+  }
   const bool needs_ids = here_.at(Axis::pp) == 0, needs_targets = here_.at(Axis::pp) == here_.n(Axis::pp) - 1;
   if (!sampler_ || (!needs_ids && !needs_targets)) return;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(deck_.model.sequence) + 1);

@@ -81,12 +81,13 @@ void Engine::take_inputs() {
   const std::int64_t n = max_micro_ * local_tokens_;
   ids_ = persistent_.take(DType::i32, {n});
   targets_ = persistent_.take(DType::i32, {n});
-  positions_ = persistent_.take(DType::i32, {local_tokens_});
+  positions_ = persistent_.take(DType::i32, {deck_.data.reset_positions ? n : local_tokens_});
+  if (deck_.data.mask_documents) doc_starts_ = persistent_.take(DType::i32, {n});
   rows_ = persistent_.take(DType::i64, {n});
   numbers_ = persistent_.take(DType::f64, {2});
   layer_squares_ = persistent_.take(DType::f64, {partition_.n_layers + 2, 2});
   if (model_.deck().position != "rope") return;
-  rope_ = persistent_.take(accumulator_of(compute_), {model_.deck().sequence, model_.deck().head_dim / 2, 2});
+  rope_ = persistent_.take(accumulator_of(compute_), {model_.deck().sequence, rope_pairs(model_.deck()), 2});
 }
 
 void Engine::take_pipeline(const ArenaSizes& sizes, Wires wires) {
@@ -147,12 +148,15 @@ std::vector<MicroBatch> Engine::upload(const HostBatch& batch) {
   const std::int64_t n = batch.n_micro * local_tokens_;
   if (!batch.ids.empty()) backend_.to_device(ids_.slice_rows(0, n), batch.ids.data());
   if (!batch.targets.empty()) backend_.to_device(targets_.slice_rows(0, n), batch.targets.data());
-  backend_.to_device(positions_, batch.positions.data());
+  const auto n_positions = static_cast<std::int64_t>(batch.positions.size());
+  backend_.to_device(positions_.slice_rows(0, n_positions), batch.positions.data());
+  if (!batch.doc_starts.empty()) backend_.to_device(doc_starts_.slice_rows(0, n), batch.doc_starts.data());
   backend_.to_device(rows_.slice_rows(0, n), batch.rows.data());
   std::vector<MicroBatch> micro_batches;
   for (std::int64_t m = 0; m < batch.n_micro; ++m) {
-    const auto part = [&](Tensor all) { return all.slice_rows(m * local_tokens_, local_tokens_); };
-    micro_batches.push_back({deck_.batch.micro, part(ids_), part(targets_), positions_, part(rows_)});
+    const auto part = [&](Tensor all) { return all ? all.slice_rows(m * local_tokens_, local_tokens_) : all; };
+    const Tensor positions = deck_.data.reset_positions ? part(positions_) : positions_;
+    micro_batches.push_back({deck_.batch.micro, part(ids_), part(targets_), positions, part(rows_), part(doc_starts_)});
   }
   return micro_batches;
 }

@@ -95,6 +95,9 @@ Job make_job(const Deck& deck, const MpiSession& session) {
   job.control = session.world(*job.host, Memory::host);
   job.decisions.push_back("device      " + job.backend->describe() + ": " + why);
 
+  if (job.kind == DeviceKind::cuda && deck.data.mask_documents)
+    job.decisions.push_back("attention   our own kernels: cuDNN has no mask for documents (data.mask_documents)");
+
   const bool nccl = choose_nccl(deck, session, job.kind);
   std::unique_ptr<Communicator> world =
       session.world(*job.backend, job.kind == DeviceKind::cpu ? Memory::host : Memory::staged);

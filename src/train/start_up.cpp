@@ -31,6 +31,9 @@ std::string model_lines(const Deck& deck, const Model& model) {
                  static_cast<long long>(padded_vocab(m)), m.tie_embeddings ? "tied" : "untied",
                  static_cast<long long>(m.sequence));
   if (m.window > 0) text += format(", window %lld", static_cast<long long>(m.window));
+  if (m.parallel_residual) text += ", parallel residual";
+  if (deck.data.mask_documents) text += "\n            attention stays inside each document";
+  if (deck.data.reset_positions) text += "\n            positions count from the beginning of each document";
   text += format("\nprecision   %s, optimizer %s\n", deck.precision.compute.c_str(), deck.precision.optimizer.c_str());
   return text;
 }

@@ -46,6 +46,7 @@ Shape chunk_of(const ParamSpec& spec, const GridPoint& here, DType dtype) {
 std::optional<HfFamily> family_of(const ModelDeck& model) {
   const bool gelu = model.activation == "gelu_tanh" || model.activation == "gelu_erf";
   if (model.norm == "layer" && model.position == "learned" && gelu) return HfFamily::gpt2;
+  if (model.norm == "layer" && model.position == "rope" && gelu) return HfFamily::neox;
   if (model.norm == "rms" && model.position == "rope" && model.activation == "swiglu") return HfFamily::llama;
   return std::nullopt;
 }
@@ -57,7 +58,7 @@ class Kind {
     const ModelDeck& model = engine.model().deck();
     const std::optional<HfFamily> family = family_of(model);
     for (const ParamSpec& spec : table_.all()) {
-      const auto place = family ? hf_place(*family, spec.name, model.hidden) : std::nullopt;
+      const auto place = family ? hf_place(*family, spec.name, {model.hidden, model.head_dim}) : std::nullopt;
       const std::string name = place ? place->name : "";
       const auto [found, is_new] = index_.emplace(spec.stack, arrays_.size());
       if (!is_new) {

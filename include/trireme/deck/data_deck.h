@@ -14,7 +14,7 @@ struct DataDeck {
   std::vector<std::string> paths, validation_paths;
   double validation_fraction = 0.05;
   std::int64_t eod = -1;
-  bool mask_eod = false, accept_change = false;
+  bool mask_eod = false, mask_documents = false, reset_positions = false, accept_change = false;
   template <class V>
   void describe(V& v) {
     v.field("source", source,
@@ -32,6 +32,10 @@ struct DataDeck {
     v.field("eod", eod, "id of the end-of-document token; -1: the byte tokenizer's 256, none for token files",
             at_least<std::int64_t>(-1));
     v.field("mask_eod", mask_eod, "no loss where the input token is the end-of-document token", any<bool>());
+    v.field("mask_documents", mask_documents,
+            "a token attends only to its own document; where documents begin the data say (.idx, files, data.eod)",
+            any<bool>());
+    v.field("reset_positions", reset_positions, "positions count from the beginning of the document", any<bool>());
     v.field("accept_change", accept_change,
             "resume although the data are not those the checkpoint was trained on; the position is kept", any<bool>());
   }

@@ -13,9 +13,9 @@ struct ModelDeck {
                vocab_multiple = 128;
   std::int64_t sequence = 1024, window = 0;
   std::string norm = "layer", activation = "gelu_tanh", position = "learned", bias = "all", rope_scaling = "none";
-  double norm_eps = 1e-5, rope_theta = 10000, rope_factor = 8, rope_low_freq = 1, rope_high_freq = 4;
+  double norm_eps = 1e-5, rope_theta = 10000, rope_fraction = 1, rope_factor = 8, rope_low_freq = 1, rope_high_freq = 4;
   std::int64_t rope_original_sequence = 8192;
-  bool tie_embeddings = true, qk_norm = false;
+  bool tie_embeddings = true, qk_norm = false, parallel_residual = false;
   double dropout = 0, attention_dropout = 0, init_std = 0.02, z_loss = 0;
   bool scaled_init = true;
   template <class V>
@@ -40,7 +40,11 @@ struct ModelDeck {
     v.field("position", position, "positions: a learned table, rotary, or none", one_of({"learned", "rope", "none"}));
     v.field("bias", bias, "biases of the linear layers: all, only q, k and v, or none", one_of({"all", "qkv", "none"}));
     v.field("qk_norm", qk_norm, "RMS norm of each query and key head before the rotation (Qwen 3)", any<bool>());
+    v.field("parallel_residual", parallel_residual,
+            "attention and feed-forward both read the block's input and are added to it (GPT-NeoX)", any<bool>());
     v.field("rope_theta", rope_theta, "base of the rotary frequencies", above(0));
+    v.field("rope_fraction", rope_fraction, "part of each head's channels that is rotated (GPT-NeoX, Pythia: 0.25)",
+            between(0.0, 1.0));
     v.field("rope_scaling", rope_scaling,
             "how the frequencies are stretched: none, linear (by rope_factor), or as in Llama 3",
             one_of({"none", "linear", "llama3"}));
@@ -65,5 +69,11 @@ struct ModelDeck {
             at_least(0.0));
   }
 };
+
+// Channels of a head that the rotary embedding turns, rounded down.
+inline std::int64_t rotated_channels(const ModelDeck& model) {
+  const std::int64_t head_dim = model.head_dim > 0 ? model.head_dim : model.hidden / model.heads;
+  return static_cast<std::int64_t>(model.rope_fraction * static_cast<double>(head_dim));
+}
 
 }  // namespace trireme

@@ -29,6 +29,8 @@ std::vector<std::string> contradictions(const Deck& deck, int n_ranks);
 
 // The resolved deck as TOML that parse_deck reads back to the same Deck.
 std::string print_deck(const Deck& deck);
+// A deck that states only what differs from the defaults.
+std::string print_changes(const Deck& deck);
 // Every key with default, limit and text: inputs/reference.toml.
 std::string print_reference();
 // The keys whose values differ, as "model.hidden: 768 here, 1024 there".

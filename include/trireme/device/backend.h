@@ -149,7 +149,8 @@ class Backend {
   virtual void rope(Tensor x, Tensor position_T /*i32*/, Tensor table, std::int64_t head_dim, bool backward) = 0;
 
   // --- attention; q, k, v, out, dout, dq, dk, dv pitched. lse: [n_sequences * H, q_rows], pitched, acc. doc_start_T:
-  // i32 per query row (same strides as q), or absent. out and the gradients are compute or acc.
+  // i32 per query row (same strides as q), not falling from row to row of a sequence, or absent. out and the gradients
+  // are compute or acc.
   virtual void attention(Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, Tensor doc_start_T,
                          const AttentionShape& shape) = 0;
   // Folds a partial result into (out, lse); rows as in `shape` (only q_* and heads are used); out, part_out are acc.

@@ -1,9 +1,10 @@
 #pragma once
 // Reads safetensors files (Hugging Face). One file at a time, memory-mapped; every length in the header is checked.
-// Models in several files are several objects; writing is not offered.
+// Models in several files are HfFiles.
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct SafeTensor {
   std::size_t bytes = 0;
   std::int64_t count() const;
 };
+
+// Elements [part) as double, whatever float or integer type they are; nothing for FP8, which has scales elsewhere.
+std::optional<std::vector<double>> values_of(const SafeTensor& tensor, Range part);
 
 class SafetensorsFile {
  public:

@@ -20,14 +20,20 @@ struct RingCall {
   std::int64_t q_row, q_rows, k_row, k_rows, first_q, first_k;
   bool operator==(const RingCall&) const = default;
 };
+// Whether only the order of the tokens decides what is visible, or where they stand (a window, documents).
+enum class Visibility : std::uint8_t { by_order, by_position };
 // What rank `rank` of n must compute when it holds the keys of rank `source`. local: tokens of a sequence on a rank.
-// Chunks that nobody may see are left out; chunks are joined where no position matters but the order (window = 0).
-std::vector<RingCall> ring_calls(int n, int rank, int source, std::int64_t local, std::int64_t window);
+// Chunks that nobody may see are left out; chunks are joined where only the order matters.
+std::vector<RingCall> ring_calls(int n, int rank, int source, std::int64_t local, std::int64_t window,
+                                 Visibility visibility);
 
 struct Attention {
   HeadCounts heads;
   std::int64_t window = 0;
   double scale = 1;
+  Tensor doc_start_T;              // as in MicroBatch
+  const KvCache* cache = nullptr;  // forward only, without context parallelism
+  Tensor cached_kv;                // the cache of this layer
 
   struct Saved {
     Tensor out, lse;  // [T, query_columns], [n_sequences * query heads, tokens of a sequence]
@@ -39,6 +45,9 @@ struct Attention {
   void backward(Context& c, Tensor dqkv, Tensor dout, Tensor qkv, std::int64_t n_sequences, const Saved& saved) const;
 
  private:
+  std::vector<RingCall> calls(const Communicator& ring, int source, std::int64_t local) const;
+  Tensor doc_start(const RingCall& call) const;
+  void forward_cached(Context& c, Tensor qkv, std::int64_t n_sequences, Saved& saved) const;
   AttentionShape shape_of(const RingCall& call, std::int64_t n_sequences, std::int64_t local) const;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
-// One transformer block, pre-norm: x + attention(norm1(x)), then + mlp(norm2(.)). Forward and backward are written by
-// hand, in mirrored order. It owns no memory: parameters are ids, what backward needs lies in the caller's arena.
+// One transformer block, pre-norm: x + attention(norm1(x)), then + mlp(norm2(.)), or of x for both (parallel residual).
+// Forward and backward are written by hand, in mirrored order. It owns no memory: parameters are ids, what backward
+// needs lies in the caller's arena.
 
 #include <string>
 
@@ -49,7 +50,8 @@ class Block {
 
  private:
   HeadCounts local_heads(const Context& c) const;
-  Attention attention_of(const Context& c) const;
+  Attention attention_of(const Context& c, const MicroBatch& mb) const;
+  Tensor mlp_input(const Saved& s) const { return parallel_ ? s.x : s.r; }
   RandomKey dropout_key(const Context& c, const char* branch) const;
   Tensor bias_value(const Context& c, ParamId id) const { return id < 0 ? Tensor{} : c.params.at(id).value; }
 
@@ -62,15 +64,18 @@ class Block {
   void forward_attention(Context& c, const MicroBatch& mb, Tensor x, Arena& keep, Saved& s, Recompute mode) const;
   void forward_mlp(Context& c, const MicroBatch& mb, Tensor y, Arena& keep, Saved& s, Recompute mode) const;
   void project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s) const;
-  void backward_mlp(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const;
-  void backward_attention(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const;
+  void backward_branches(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const;
+  // The gradient through the norm is added to dx; dy, what the branch gets, is dx itself where branches follow each
+  // other.
+  void backward_mlp(Context& c, const MicroBatch& mb, Tensor dx, Tensor dy, Saved& s, Recompute mode) const;
+  void backward_attention(Context& c, const MicroBatch& mb, Tensor dx, Tensor dy, Saved& s, Recompute mode) const;
   void backward_qkv(Context& c, const MicroBatch& mb, Tensor dqkv, Saved& s) const;
   Tensor branch_gradient(Context& c, const MicroBatch& mb, Tensor dy, const char* branch, ParamId bias) const;
 
   int layer_;
   HeadCounts heads_;  // of the whole model
   std::int64_t window_;
-  bool rope_, gated_, qk_norm_;
+  bool rope_, gated_, qk_norm_, parallel_;
   double eps_;
   Activation activation_;
   NormParams norm1_, norm2_;

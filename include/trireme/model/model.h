@@ -37,6 +37,7 @@ class Model {
 
 // cos and sin of the rotary angles, [positions, R/2, 2] row-major, with the deck's scaling (Llama 3 report,
 // section 3.2, as in the Hugging Face configuration key rope_type = "llama3").
+std::int64_t rope_pairs(const ModelDeck& model);          // R/2: pairs of channels of a head that are rotated
 std::vector<double> rope_angles(const ModelDeck& model);  // inverse frequencies, R/2 of them
 std::vector<double> rope_table(const ModelDeck& model);
 

@@ -27,6 +27,7 @@ class BatchFeed {
   std::int64_t epoch_of(std::int64_t sample) const { return sampler_ ? sampler_->epoch_of(sample) : 0; }
 
  private:
+  void append_documents(HostBatch& batch, const std::vector<std::int32_t>& starts) const;
   void append_sample(HostBatch& batch, std::int64_t sample, std::int64_t number_in_batch) const;
 
   const Deck& deck_;

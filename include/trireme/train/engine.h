@@ -18,7 +18,9 @@ namespace trireme {
 // The micro-batches of one step on this rank, [n_micro * T] each. Empty vectors where a stage needs none.
 struct HostBatch {
   int n_micro = 0;
-  std::vector<std::int32_t> ids, targets, positions;
+  std::vector<std::int32_t> ids, targets;
+  std::vector<std::int32_t> positions;   // [T]: of every micro-batch; with data.reset_positions [n_micro * T]
+  std::vector<std::int32_t> doc_starts;  // with data.mask_documents
   std::vector<std::int64_t> rows;
   std::int64_t n_targets = 0;  // unmasked targets of the whole global batch, the same on every rank
 };
@@ -105,7 +107,7 @@ class Engine {
   std::unique_ptr<AdamW> optimizer_;
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<Pipeline> pipeline_;
-  Tensor ids_, targets_, positions_, rows_, rope_;
+  Tensor ids_, targets_, positions_, doc_starts_, rows_, rope_;
   Tensor numbers_;        // f64 [2]: squared gradient norm, loss sum
   Tensor layer_squares_;  // f64 [layers + 2, 2]
   std::byte* pinned_ = nullptr;

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(k_attention_threads) forward_kernel(AttentionA
   fetch_tile(q, pitch, a.q, b * s.q_stride + first_row, s.q_rows - first_row, h * head_dim, head_dim);
   float out[D / k_lanes] = {}, maximum = -INFINITY, sum = 0.0F;
   const std::int64_t last_key = a.last_key(min(first_row + k_tile, s.q_rows));
-  for (std::int64_t j0 = a.first_key(first_row) / k_tile * k_tile; j0 < last_key; j0 += k_tile) {
+  for (std::int64_t j0 = a.first_key(b, first_row) / k_tile * k_tile; j0 < last_key; j0 += k_tile) {
     __syncthreads();
     fetch_tile(k, pitch, a.k, b * s.k_stride + j0, s.k_rows - j0, g * head_dim, head_dim);
     fetch_tile(v, pitch, a.v, b * s.k_stride + j0, s.k_rows - j0, g * head_dim, head_dim);

@@ -52,9 +52,10 @@ struct AttentionArgs {
     if (doc_start_T != nullptr) first = max(first, static_cast<std::int64_t>(doc_start_T[b * s.q_stride + i]));
     return first;
   }
-  // Keys [first, last) that some query of rows [i0, i1) may see, as far as offsets and the window tell.
-  __device__ std::int64_t first_key(std::int64_t i0) const {
-    return s.window > 0 ? max(std::int64_t{0}, s.first_q + i0 - s.window + 1 - s.first_k) : 0;
+  // Keys [first, last) that some query of rows [i0, i1) of sequence b may see: what row i0 does not see, later rows do
+  // not see either.
+  __device__ std::int64_t first_key(std::int64_t b, std::int64_t i0) const {
+    return max(std::int64_t{0}, first_visible(b, i0) - s.first_k);
   }
   __device__ std::int64_t last_key(std::int64_t i1) const { return min(s.k_rows, s.first_q + i1 - s.first_k); }
 };

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(k_attention_threads) dq_kernel(AttentionArgs a
   fetch_tile(dout, pitch, a.dout, q_row, s.q_rows - first_row, h * head_dim, head_dim);
   float dq[D / k_lanes] = {};
   const std::int64_t last_key = a.last_key(min(first_row + k_tile, s.q_rows));
-  for (std::int64_t j0 = a.first_key(first_row) / k_tile * k_tile; j0 < last_key; j0 += k_tile) {
+  for (std::int64_t j0 = a.first_key(b, first_row) / k_tile * k_tile; j0 < last_key; j0 += k_tile) {
     __syncthreads();
     fetch_tile(k, pitch, a.k, b * s.k_stride + j0, s.k_rows - j0, g * head_dim, head_dim);
     fetch_tile(v, pitch, a.v, b * s.k_stride + j0, s.k_rows - j0, g * head_dim, head_dim);
@@ -95,6 +95,7 @@ __global__ void __launch_bounds__(k_attention_threads) dkv_kernel(AttentionArgs 
       s.window > 0 ? min(s.q_rows, s.first_k + first_row + k_tile - 1 + s.window - s.first_q) : s.q_rows;
   for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
     for (std::int64_t i0 = first_query; i0 < last_query; i0 += k_tile) {
+      if (a.first_visible(b, i0) > s.first_k + first_row + k_tile - 1) break;  // later documents
       __syncthreads();
       const std::int64_t q_row = b * s.q_stride + i0;
       fetch_tile(q, pitch, a.q, q_row, s.q_rows - i0, h * head_dim, head_dim);

@@ -57,6 +57,34 @@ const Settings k_window = {"model.layers=5",      "model.hidden=16",  "model.hea
                            "model.position=rope", "model.bias=none",  "model.window=7",
                            "model.dropout=0.2",   "lr.max=0.003"};
 
+// Samples of several documents each (one token in five ends one), attention and positions by document; and a model
+// whose branches stand side by side.
+const Settings k_documents = {"model.layers=4",      "model.hidden=20",          "model.heads=4",
+                              "model.kv_heads=2",    "model.head_dim=6",         "model.sequence=24",
+                              "model.vocab=5",       "model.norm=rms",           "model.activation=swiglu",
+                              "model.position=rope", "model.rope_fraction=0.7",  "model.bias=none",
+                              "model.dropout=0.1",   "data.mask_documents=true", "data.reset_positions=true",
+                              "model.ffn=21"};
+const Settings k_parallel = {"model.layers=3",
+                             "model.hidden=24",
+                             "model.heads=4",
+                             "model.sequence=16",
+                             "model.vocab=7",
+                             "model.position=rope",
+                             "model.rope_fraction=0.4",
+                             "model.dropout=0.1",
+                             "model.parallel_residual=true",
+                             "model.ffn=44",
+                             "data.mask_documents=true",
+                             "model.tie_embeddings=false"};
+
+const Settings& settings_of(const std::string& model) {
+  if (model == "gpt2") return k_gpt2;
+  if (model == "llama") return k_llama;
+  if (model == "window") return k_window;
+  return model == "documents" ? k_documents : k_parallel;
+}
+
 struct Case {
   const char* model;
   std::array<int, 4> pp_dp_cp_tp;
@@ -94,12 +122,20 @@ const std::vector<Case> k_cases = {
     {"window", {1, 1, 4, 3}, {"parallel.sequence=false"}},
     {"window", {5, 1, 1, 3}, {}},
     {"window", {2, 2, 2, 1}, {"parallel.schedule=gpipe", "parallel.stage_layers=[3,2]"}},
+    {"documents", {1, 1, 1, 2}, {"batch.micro=2"}},
+    {"documents", {1, 1, 2, 1}, {"batch.micro=2"}},
+    {"documents", {1, 1, 4, 1}, {"parallel.recompute=attention"}},
+    {"documents", {4, 1, 1, 1}, {"parallel.recompute=light"}},
+    {"documents", {2, 2, 2, 2}, {}},
+    {"parallel", {1, 1, 1, 2}, {"parallel.recompute=light"}},
+    {"parallel", {3, 1, 1, 1}, {"parallel.recompute=block"}},
+    {"parallel", {1, 2, 2, 2}, {"parallel.recompute=attention"}},
+    {"parallel", {1, 1, 1, 4}, {"parallel.sequence=false"}},
 };
 
 Deck deck_of(const Case& which, const std::string& precision, bool one_rank) {
   Settings settings = k_common;
-  const std::string name = which.model;
-  const Settings& model = name == "gpt2" ? k_gpt2 : name == "llama" ? k_llama : k_window;
+  const Settings& model = settings_of(which.model);
   settings.insert(settings.end(), model.begin(), model.end());
   settings.push_back("precision.compute=" + precision);
   if (!one_rank) {
@@ -177,7 +213,7 @@ int check_cases(const MpiSession& session, const std::string& precision, int onl
     failures += good ? 0 : 1;
     std::string extra;
     for (const std::string& setting : which.extra) extra += " " + setting;
-    std::printf("%-4s %2d %s %-6s %-20s loss %.1e norm %.1e first loss %.6f last %.6f%s\n", good ? "ok" : "FAIL", index,
+    std::printf("%-4s %2d %s %-9s %-20s loss %.1e norm %.1e first loss %.6f last %.6f%s\n", good ? "ok" : "FAIL", index,
                 precision.c_str(), which.model, to_string(grid.here()).c_str(), loss, norm, curve.losses.front(),
                 curve.losses.back(), extra.c_str());
     for (std::size_t i = 0; !good && i < curve.losses.size(); ++i) {

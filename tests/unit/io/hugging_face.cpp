@@ -5,6 +5,8 @@
 
 #include "catch.h"
 #include "files.h"
+#include "trireme/io/hf_config.h"
+#include "trireme/model/model.h"
 
 using namespace trireme;
 using namespace trireme::test;
@@ -16,42 +18,6 @@ std::string fixture(const std::string& family, const std::string& name) {
   return std::string(TRIREME_SOURCE_DIR) + "/tests/parity/hf/" + family + "/" + name + ".safetensors";
 }
 
-// Our parameters of the fixtures, with global shapes (vocabulary padded to 336).
-std::vector<std::pair<std::string, Shape>> parameters(HfFamily family, bool qkv_bias, bool tied) {
-  std::vector<std::pair<std::string, Shape>> all;
-  const bool gpt2 = family == HfFamily::gpt2;
-  const std::int64_t C = gpt2 ? 48 : 64, K = gpt2 ? 48 : 16, F = gpt2 ? 192 : 172;
-  all.push_back({"embedding.token.weight", {336, C}});
-  if (gpt2) all.push_back({"embedding.position.weight", {64, C}});
-  for (int n = 0; n < 3; ++n) {
-    const std::string block = "block." + std::to_string(n) + ".";
-    const std::vector<std::tuple<std::string, std::int64_t, std::int64_t, bool>> linears{
-        {"attn.q", C, C, gpt2 || qkv_bias},
-        {"attn.k", K, C, gpt2 || qkv_bias},
-        {"attn.v", K, C, gpt2 || qkv_bias},
-        {"attn.out", C, C, gpt2},
-        {"mlp.up", F, C, gpt2},
-        {"mlp.down", C, F, gpt2}};
-    for (const auto& [name, out, in, bias] : linears) {
-      all.push_back({block + name + ".weight", {out, in}});
-      if (bias) all.push_back({block + name + ".bias", {out}});
-    }
-    if (!gpt2) all.push_back({block + "mlp.gate.weight", {F, C}});
-    for (const char* norm : {"norm1", "norm2"}) {
-      all.push_back({block + norm + ".gain", {C}});
-      if (gpt2) all.push_back({block + norm + ".bias", {C}});
-    }
-  }
-  all.push_back({"head.norm.gain", {C}});
-  if (gpt2) all.push_back({"head.norm.bias", {C}});
-  if (!tied) all.push_back({"head.weight", {336, C}});
-  return all;
-}
-
-std::int64_t hidden_of(HfFamily family) {
-  return family == HfFamily::gpt2 ? 48 : 64;
-}
-
 double sum_of_squares(const std::vector<double>& values) {
   double sum = 0;
   for (const double x : values) sum += x * x;
@@ -61,34 +27,32 @@ double sum_of_squares(const std::vector<double>& values) {
 }  // namespace
 
 TEST_CASE("our parameters are the file, each element once") {
-  const std::vector<std::tuple<std::string, HfFamily, bool, bool>> models{
-      {"gpt2", HfFamily::gpt2, true, true},
-      {"llama", HfFamily::llama, false, false},
-      {"llama31_tied", HfFamily::llama, false, true},
-      {"qwen2", HfFamily::llama, true, true}};
-  for (const auto& [name, family, qkv_bias, tied] : models) {
+  for (const char* name : {"gpt2", "gpt_neox", "llama", "llama31_tied", "mistral", "qwen2", "qwen3"}) {
+    const HfModel hf = read_hf_config(std::string(TRIREME_SOURCE_DIR) + "/tests/parity/hf/" + name);
+    const Model model(hf.model);
+    const std::int64_t n_padding = (padded_vocab(hf.model) - hf.model.vocab) * hf.model.hidden;
     for (const char* kind : {"model", "expected"}) {
       INFO(name << " " << kind);
-      const SafetensorsFile file(fixture(name, kind));
+      const HfFiles files(fixture(name, kind));
       const std::string prefix = std::string(kind) == "expected" ? "grad." : "";
       std::set<std::string> used;
       double ours = 0, theirs = 0;
       std::int64_t n_ours = 0, n_theirs = 0;
 
-      for (const auto& [parameter, shape] : parameters(family, qkv_bias, tied)) {
-        auto place = hf_place(family, parameter, hidden_of(family));
+      for (const ParamSpec& spec : model.table().all()) {
+        auto place = hf_place(hf.family, spec.name, {hf.model.hidden, hf.model.head_dim});
         REQUIRE(place);
         place->name = prefix + place->name;
         used.insert(place->name);
-        const std::vector<double> values = hf_values(file, *place, shape);
+        const std::vector<double> values = hf_values(files, *place, spec.shape);
         ours += sum_of_squares(values);
-        n_ours += shape.count() - (shape[0] == 336 ? 5 * shape[1] : 0);
+        n_ours += spec.shape.count() - (spec.valid_rows > 0 ? n_padding : 0);
       }
-      for (const auto& [their_name, tensor] : file.tensors()) {
+      for (const std::string& their_name : files.names()) {
         if (!their_name.starts_with(prefix)) continue;
         CHECK(used.contains(their_name));
-        theirs += sum_of_squares(file.values(their_name));
-        n_theirs += tensor.count();
+        theirs += sum_of_squares(files.values(their_name));
+        n_theirs += files.at(their_name).count();
       }
 
       CHECK(n_ours == n_theirs);
@@ -98,13 +62,44 @@ TEST_CASE("our parameters are the file, each element once") {
   }
 }
 
+TEST_CASE("the heads of GPT-NeoX's fused matrix come apart") {
+  const HfFiles files(fixture("gpt_neox", "model"));  // 4 heads of 8, 32 channels
+  const std::string fused = "gpt_neox.layers.2.attention.query_key_value";
+  const std::vector<double> weight = files.values(fused + ".weight"), bias = files.values(fused + ".bias");
+  std::int64_t part = 0;
+  for (const char* name : {"q", "k", "v"}) {
+    const std::string ours = std::string("block.2.attn.") + name;
+    const auto w = hf_values(files, *hf_place(HfFamily::neox, ours + ".weight", {32, 8}), {32, 32});
+    const auto b = hf_values(files, *hf_place(HfFamily::neox, ours + ".bias", {32, 8}), {32});
+    for (std::int64_t row = 0; row < 32; ++row) {
+      const std::int64_t theirs = row / 8 * 24 + part * 8 + row % 8;
+      CHECK(b[static_cast<std::size_t>(row)] == bias[static_cast<std::size_t>(theirs)]);
+      CHECK(std::equal(w.begin() + row * 32, w.begin() + row * 32 + 32, weight.begin() + theirs * 32));
+    }
+    ++part;
+  }
+}
+
+TEST_CASE("some rows of a parameter are those rows of the whole") {
+  const HfFiles gpt2(fixture("gpt2", "model")), llama(fixture("llama", "model"));
+  const auto check = [](const HfFiles& files, HfFamily family, const std::string& name, const Shape& shape) {
+    const HfPlace place = *hf_place(family, name, {48, 8});
+    const std::vector<double> whole = hf_values(files, place, shape), some = hf_values(files, place, shape, {3, 40});
+    REQUIRE(std::ssize(some) == 37 * shape.columns());
+    CHECK(std::equal(some.begin(), some.end(), whole.begin() + 3 * shape.columns()));
+  };
+  check(gpt2, HfFamily::gpt2, "block.1.attn.k.weight", {48, 48});
+  check(gpt2, HfFamily::gpt2, "block.1.attn.k.bias", {48});
+  check(llama, HfFamily::llama, "block.1.mlp.up.weight", {172, 64});
+}
+
 TEST_CASE("GPT-2's fused and transposed matrices come apart") {
-  const SafetensorsFile file(fixture("gpt2", "model"));
+  const HfFiles file(fixture("gpt2", "model"));
   const std::vector<double> weight = file.values("transformer.h.1.attn.c_attn.weight"),
                             bias = file.values("transformer.h.1.attn.c_attn.bias");
   const std::vector<double> up = file.values("transformer.h.1.mlp.c_fc.weight");
   const auto ours = [&](const std::string& name, const Shape& shape) {
-    return hf_values(file, *hf_place(HfFamily::gpt2, "block.1." + name, 48), shape);
+    return hf_values(file, *hf_place(HfFamily::gpt2, "block.1." + name, {48, 8}), shape);
   };
 
   std::int64_t first = 0;
@@ -122,9 +117,9 @@ TEST_CASE("GPT-2's fused and transposed matrices come apart") {
 }
 
 TEST_CASE("vocabulary padding is zero and positions beyond ours are left out") {
-  const SafetensorsFile file(fixture("gpt2", "model"));
-  const auto tokens = hf_values(file, *hf_place(HfFamily::gpt2, "embedding.token.weight", 48), {384, 48});
-  const auto positions = hf_values(file, *hf_place(HfFamily::gpt2, "embedding.position.weight", 48), {48, 48});
+  const HfFiles file(fixture("gpt2", "model"));
+  const auto tokens = hf_values(file, *hf_place(HfFamily::gpt2, "embedding.token.weight", {48, 8}), {384, 48});
+  const auto positions = hf_values(file, *hf_place(HfFamily::gpt2, "embedding.position.weight", {48, 8}), {48, 48});
   const std::vector<double> wte = file.values("transformer.wte.weight"), wpe = file.values("transformer.wpe.weight");
 
   CHECK(std::equal(wte.begin(), wte.end(), tokens.begin()));
@@ -133,9 +128,9 @@ TEST_CASE("vocabulary padding is zero and positions beyond ours are left out") {
 }
 
 TEST_CASE("shapes that do not fit are refused with both") {
-  const SafetensorsFile file(fixture("llama", "model"));
+  const HfFiles file(fixture("llama", "model"));
   const auto error = [&](const std::string& name, const Shape& shape) {
-    return error_of([&] { hf_values(file, *hf_place(HfFamily::llama, name, 64), shape); });
+    return error_of([&] { hf_values(file, *hf_place(HfFamily::llama, name, {64, 8}), shape); });
   };
 
   CHECK_THAT(error("block.0.mlp.up.weight", {176, 64}),
@@ -154,19 +149,21 @@ TEST_CASE("families are told by their names, with and without a prefix") {
     return write_file(folder / "a", std::string(reinterpret_cast<const char*>(&length), 8) + json + "x");
   };
 
-  CHECK(hf_family_of(SafetensorsFile(fixture("gpt2", "model"))) == HfFamily::gpt2);
-  CHECK(hf_family_of(SafetensorsFile(fixture("qwen2", "model"))) == HfFamily::llama);
-  CHECK(hf_family_of(SafetensorsFile(bare("h.0.attn.c_attn.weight"))) == HfFamily::gpt2);
-  CHECK_FALSE(hf_family_of(SafetensorsFile(bare("encoder.layer.0.weight"))));
-  CHECK(hf_values(SafetensorsFile(bare("ln_f.weight")), *hf_place(HfFamily::gpt2, "head.norm.gain", 1), {1}) ==
+  CHECK(hf_family_of(HfFiles(fixture("gpt2", "model"))) == HfFamily::gpt2);
+  CHECK(hf_family_of(HfFiles(fixture("qwen2", "model"))) == HfFamily::llama);
+  CHECK(hf_family_of(HfFiles(bare("h.0.attn.c_attn.weight"))) == HfFamily::gpt2);
+  CHECK_FALSE(hf_family_of(HfFiles(bare("encoder.layer.0.weight"))));
+  CHECK(hf_values(HfFiles(bare("ln_f.weight")), *hf_place(HfFamily::gpt2, "head.norm.gain", {1, 8}), {1}) ==
         std::vector<double>{'x'});
 }
 
 TEST_CASE("names of Qwen 3's head norms, and none for what a family lacks") {
-  CHECK(hf_place(HfFamily::llama, "block.11.attn.q_norm.gain", 64)->name == "model.layers.11.self_attn.q_norm.weight");
-  CHECK(hf_place(HfFamily::llama, "block.11.attn.k_norm.gain", 64)->name == "model.layers.11.self_attn.k_norm.weight");
-  CHECK_FALSE(hf_place(HfFamily::llama, "block.0.norm1.bias", 64));
-  CHECK_FALSE(hf_place(HfFamily::llama, "embedding.position.weight", 64));
-  CHECK_FALSE(hf_place(HfFamily::gpt2, "block.0.mlp.gate.weight", 64));
-  CHECK_FALSE(hf_place(HfFamily::gpt2, "block.", 64));
+  CHECK(hf_place(HfFamily::llama, "block.11.attn.q_norm.gain", {64, 8})->name ==
+        "model.layers.11.self_attn.q_norm.weight");
+  CHECK(hf_place(HfFamily::llama, "block.11.attn.k_norm.gain", {64, 8})->name ==
+        "model.layers.11.self_attn.k_norm.weight");
+  CHECK_FALSE(hf_place(HfFamily::llama, "block.0.norm1.bias", {64, 8}));
+  CHECK_FALSE(hf_place(HfFamily::llama, "embedding.position.weight", {64, 8}));
+  CHECK_FALSE(hf_place(HfFamily::gpt2, "block.0.mlp.gate.weight", {64, 8}));
+  CHECK_FALSE(hf_place(HfFamily::gpt2, "block.", {64, 8}));
 }

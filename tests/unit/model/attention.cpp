@@ -21,13 +21,13 @@ bool inside(std::int64_t first_q, std::int64_t first_k, std::int64_t window) {
 }
 
 // [query][key] of the whole sequence: how often a ring of n ranks computes the pair.
-std::vector<std::vector<int>> pairs_computed(int n, std::int64_t sequence, std::int64_t window) {
+std::vector<std::vector<int>> pairs_computed(int n, std::int64_t sequence, std::int64_t window, Visibility visibility) {
   const std::int64_t local = sequence / n;
   std::vector<std::vector<int>> times(static_cast<std::size_t>(sequence),
                                       std::vector<int>(static_cast<std::size_t>(sequence), 0));
   for (int rank = 0; rank < n; ++rank) {
     for (int source = 0; source < n; ++source) {
-      for (const RingCall& call : ring_calls(n, rank, source, local, window)) {
+      for (const RingCall& call : ring_calls(n, rank, source, local, window, visibility)) {
         for (std::int64_t i = 0; i < call.q_rows; ++i) {
           for (std::int64_t j = 0; j < call.k_rows; ++j) {
             if (!inside(call.first_q + i, call.first_k + j, window)) continue;
@@ -42,22 +42,52 @@ std::vector<std::vector<int>> pairs_computed(int n, std::int64_t sequence, std::
   return times;
 }
 
+// A window is a matter of positions; without one documents may make it so.
+std::vector<Visibility> visibilities(std::int64_t window) {
+  if (window > 0) return {Visibility::by_position};
+  return {Visibility::by_order, Visibility::by_position};
+}
+
+// For calls by position: they say where rows really stand.
+std::int64_t n_wrong_positions(int n, std::int64_t local, std::int64_t window) {
+  std::int64_t wrong = 0;
+  for (int rank = 0; rank < n; ++rank) {
+    for (int source = 0; source < n; ++source) {
+      for (const RingCall& call : ring_calls(n, rank, source, local, window, Visibility::by_position)) {
+        for (std::int64_t i = 0; i < call.q_rows; ++i)
+          wrong += call.first_q + i == position_of(n, rank, local, call.q_row + i) ? 0 : 1;
+        for (std::int64_t j = 0; j < call.k_rows; ++j)
+          wrong += call.first_k + j == position_of(n, source, local, call.k_row + j) ? 0 : 1;
+      }
+    }
+  }
+  return wrong;
+}
+
 }  // namespace
+
+TEST_CASE("calls by position say where every row stands in the sequence") {
+  for (int n = 1; n <= 5; ++n) {
+    for (const std::int64_t window : {0, 1, 5, 9}) CHECK(n_wrong_positions(n, 8, window) == 0);
+  }
+}
 
 TEST_CASE("a ring computes every visible pair of query and key once and no other") {
   for (int n = 1; n <= 5; ++n) {
     const std::int64_t sequence = 2 * n * 4;
     for (const std::int64_t window : {0, 1, 2, 3, 4, 5, 7, 8, 9, 13, 40, 1000}) {
-      INFO(n << " ranks, window " << window);
-      const std::vector<std::vector<int>> times = pairs_computed(n, sequence, window);
-      std::int64_t wrong = 0;
-      for (std::int64_t q = 0; q < sequence; ++q) {
-        for (std::int64_t k = 0; k < sequence; ++k) {
-          const int expected = inside(q, k, window) ? 1 : 0;
-          wrong += times[static_cast<std::size_t>(q)][static_cast<std::size_t>(k)] == expected ? 0 : 1;
+      for (const Visibility visibility : visibilities(window)) {
+        INFO(n << " ranks, window " << window);
+        const std::vector<std::vector<int>> times = pairs_computed(n, sequence, window, visibility);
+        std::int64_t wrong = 0;
+        for (std::int64_t q = 0; q < sequence; ++q) {
+          for (std::int64_t k = 0; k < sequence; ++k) {
+            const int expected = inside(q, k, window) ? 1 : 0;
+            wrong += times[static_cast<std::size_t>(q)][static_cast<std::size_t>(k)] == expected ? 0 : 1;
+          }
         }
+        REQUIRE(wrong == 0);
       }
-      REQUIRE(wrong == 0);
     }
   }
 }
@@ -67,7 +97,7 @@ TEST_CASE("without a window every rank makes one call per step, and all do the s
     for (int rank = 0; rank < n; ++rank) {
       std::int64_t pairs = 0;
       for (int source = 0; source < n; ++source) {
-        const std::vector<RingCall> calls = ring_calls(n, rank, source, 8, 0);
+        const std::vector<RingCall> calls = ring_calls(n, rank, source, 8, 0, Visibility::by_order);
         REQUIRE(calls.size() == 1);
         pairs += source == rank ? 8 * 9 / 2 : calls[0].q_rows * calls[0].k_rows;
       }
@@ -90,7 +120,10 @@ TEST_CASE("every call that is made has something to compute") {
       for (int rank = 0; rank < n; ++rank) {
         for (int source = 0; source < n; ++source) {
           INFO(n << " ranks, window " << window << ", rank " << rank << " with the keys of " << source);
-          for (const RingCall& call : ring_calls(n, rank, source, 8, window)) CHECK(has_work(call, window));
+          for (const Visibility visibility : visibilities(window)) {
+            for (const RingCall& call : ring_calls(n, rank, source, 8, window, visibility))
+              CHECK(has_work(call, window));
+          }
         }
       }
     }
@@ -98,7 +131,7 @@ TEST_CASE("every call that is made has something to compute") {
 }
 
 TEST_CASE("a rank with an odd number of tokens cannot hold two chunks") {
-  CHECK_THROWS_AS(ring_calls(2, 0, 0, 7, 0), std::logic_error);
+  CHECK_THROWS_AS(ring_calls(2, 0, 0, 7, 0, Visibility::by_order), std::logic_error);
 }
 
 TEST_CASE("columns of the fused projection add up") {

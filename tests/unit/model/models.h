@@ -71,4 +71,16 @@ inline ModelDeck mixed_like() {
   return m;
 }
 
+// GPT-NeoX: attention and feed-forward side by side, a part of each head rotated.
+inline ModelDeck neox_like() {
+  ModelDeck m = gpt2_like();
+  m.position = "rope";
+  m.head_dim = 6;
+  m.rope_fraction = 0.7;
+  m.activation = "gelu_erf";
+  m.parallel_residual = true;
+  m.tie_embeddings = false;
+  return m;
+}
+
 }  // namespace trireme

@@ -22,7 +22,8 @@ class SmallStage {
                persistent_),
         stage_(model_, {0, deck.layers}, true, true, recompute),
         slot_{Arena(*backend_, "saved", std::size_t{1} << 23), {}, {}},
-        context_{*backend_, grid_, store_, scratch_, DType::f64, true, 17, 3, dropout, Into::replace, Tensor{}} {
+        context_{*backend_, grid_, store_,  scratch_,      DType::f64, true,
+                 17,        3,     dropout, Into::replace, Tensor{},   nullptr} {
     store_.initialise(*backend_, 17);
     if (deck.position == "rope") take_rope_table();
     loss_ = persistent_.take(DType::f64, {1});
@@ -42,18 +43,38 @@ class SmallStage {
     return loss_.ptr<double>()[0] + model_.deck().z_loss * z_loss;
   }
 
+  // One sequence of any length up to the deck's, for work on batches of one's own.
+  struct Sequence {
+    std::vector<std::int32_t> ids, targets, positions, doc_starts;  // doc_starts may be empty
+  };
+  void set_batches(const std::vector<Sequence>& sequences) {
+    batches_.clear();
+    for (const Sequence& s : sequences) {
+      const auto T = std::ssize(s.ids);
+      const auto held = [&](const std::vector<std::int32_t>& values) {
+        const Tensor x = persistent_.take(DType::i32, {T});
+        backend_->to_device(x, values.data());
+        return x;
+      };
+      MicroBatch mb{1, held(s.ids), held(s.targets), held(s.positions), persistent_.take(DType::i64, {T}), Tensor{}};
+      backend_->fill(mb.row_T, 0);
+      if (!s.doc_starts.empty()) mb.doc_start_T = held(s.doc_starts);
+      batches_.push_back(mb);
+    }
+  }
+
   // Gradients of scale * objective(); returns the sum of the losses.
   double differentiate(double scale) {
     backend_->fill(loss_, 0);
     for (const Bucket& bucket : store_.buckets()) backend_->fill(bucket.grad, bucket.accumulates ? 0 : 1e30);
     context_.into = Into::replace;
-    const Tensor dy = scratch_.take(DType::f64, {n_tokens(), model_.deck().hidden});
     for (const MicroBatch& mb : batches_) {
+      const ArenaScope scope(scratch_);
+      const Tensor dy = scratch_.take(DType::f64, {mb.ids_T.rows(), model_.deck().hidden});
       stage_.forward(context_, mb, Tensor{}, slot_);
       stage_.backward(context_, mb, dy, slot_, loss_, scale, [this](int layer) { passed_.push_back(layer); });
       context_.into = Into::add;
     }
-    scratch_.rewind(0);
     return loss_.ptr<double>()[0];
   }
 
@@ -67,14 +88,18 @@ class SmallStage {
 
   void take_rope_table() {
     const std::vector<double> table = rope_table(model_.deck());
-    context_.rope_table = persistent_.take(DType::f64, {model_.deck().sequence, model_.deck().head_dim / 2, 2});
+    context_.rope_table = persistent_.take(DType::f64, {model_.deck().sequence, rope_pairs(model_.deck()), 2});
     backend_->to_device(context_.rope_table, table.data());
   }
 
   MicroBatch random_batch(int number) {
     const std::int64_t T = n_tokens();
-    MicroBatch mb{2, persistent_.take(DType::i32, {T}), persistent_.take(DType::i32, {T}),
-                  persistent_.take(DType::i32, {T}), persistent_.take(DType::i64, {T})};
+    MicroBatch mb{2,
+                  persistent_.take(DType::i32, {T}),
+                  persistent_.take(DType::i32, {T}),
+                  persistent_.take(DType::i32, {T}),
+                  persistent_.take(DType::i64, {T}),
+                  Tensor{}};
     std::uniform_int_distribution<std::int32_t> token(0, static_cast<std::int32_t>(model_.deck().vocab) - 1);
     for (std::int64_t t = 0; t < T; ++t) {
       mb.ids_T.ptr<std::int32_t>()[t] = token(random_);

@@ -16,11 +16,9 @@ struct Case {
 };
 
 std::vector<Case> cases() {
-  return {{"like GPT-2", gpt2_like(), 0},
-          {"like GPT-2 with dropout", gpt2_like(), 0.2},
-          {"like Llama", llama_like(), 0},
-          {"windowed", window_like(), 0.1},
-          {"mixed", mixed_like(), 0}};
+  return {{"like GPT-2", gpt2_like(), 0},  {"like GPT-2 with dropout", gpt2_like(), 0.2},
+          {"like Llama", llama_like(), 0}, {"windowed", window_like(), 0.1},
+          {"mixed", mixed_like(), 0},      {"like GPT-NeoX with dropout", neox_like(), 0.2}};
 }
 
 std::vector<double> gradients_of(SmallStage& stage) {

@@ -20,7 +20,13 @@ class Counting : public TokenSource {
     for (std::size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = static_cast<std::int32_t>(first) + static_cast<std::int32_t>(i);
   }
-  std::vector<std::int64_t> document_starts(std::int64_t, std::int64_t) const override { return {}; }
+  // Documents begin at every seventh token.
+  std::vector<std::int64_t> document_starts(std::int64_t first, std::int64_t count) const override {
+    std::vector<std::int64_t> starts;
+    for (std::int64_t i = first; i < first + count; ++i)
+      if (i % 7 == 0) starts.push_back(i);
+    return starts;
+  }
   std::string describe() const override { return "numbers"; }
   std::string fingerprint() const override { return "numbers"; }
 
@@ -132,6 +138,27 @@ TEST_CASE("a target is the token after its input; after the end-of-document toke
 
   for (std::size_t i = 0; i < masked.ids.size(); ++i) {
     CHECK(masked.targets[i] == (masked.ids[i] == deck.data.eod ? -1 : masked.ids[i] + 1));
+  }
+}
+
+TEST_CASE("every stage and every context rank knows where the document of each token begins") {
+  Deck deck = deck_of(24, 2, 4);
+  const HostBatch plain = batch_at(deck, {1, 1, 1, 1}, 0, 0);
+  CHECK(plain.doc_starts.empty());
+  deck.data.mask_documents = deck.data.reset_positions = true;
+  for (int rank = 0; rank < 6; ++rank) {
+    const std::array<int, k_n_axes> size{3, 1, 2, 1};
+    const HostBatch batch = batch_at(deck, size, rank, 0);
+    const std::vector<std::int32_t> places = local_positions(24, 2, point_of(size, rank).at(Axis::cp));
+    REQUIRE(batch.doc_starts.size() == 4 * 12);
+    REQUIRE(batch.positions.size() == 4 * 12);
+    for (std::size_t i = 0; i < batch.doc_starts.size(); ++i) {
+      const std::int32_t place = places[i % 12], sample = static_cast<std::int32_t>(i / 12) * 24;
+      const std::int32_t first_token = plain.ids[static_cast<std::size_t>(sample)];
+      const std::int32_t start = std::max(0, (first_token + place) / 7 * 7 - first_token);
+      CHECK(batch.doc_starts[i] == start);
+      CHECK(batch.positions[i] == place - start);
+    }
   }
 }
 
