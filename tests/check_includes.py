@@ -22,6 +22,7 @@ LIBRARIES = [
     ("PCRE2", r"pcre2.*", r"src/data/tokenizer/pattern\.cpp"),
     ("utf8proc", r"utf8proc\.h", r"src/data/tokenizer/steps\.cpp"),
     ("SentencePiece", r"sentencepiece.*", r"src/data/tokenizer/sentence_piece\.cpp"),
+    ("zlib and zstd", r"zlib\.h|zstd\.h", r"src/data/text_stream\.cpp"),
     ("Boost", r"boost/.*", r"src/main\.cpp|tools/.*"),
 ]
 

@@ -4,3 +4,8 @@ target_sources(unit_data PRIVATE ${tokenizer_tests})
 target_include_directories(unit_data PRIVATE ${PROJECT_SOURCE_DIR}/src)
 add_test(NAME unit.data.long COMMAND unit_data [.long])
 set_tests_properties(unit.data.long PROPERTIES LABELS slow TIMEOUT 1200)
+if(TARGET trireme_tool_preprocess)
+  add_test(NAME system.preprocess COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/system/preprocess.py
+                                          $<TARGET_FILE:trireme_tool_preprocess> ${CMAKE_CURRENT_SOURCE_DIR}/data)
+  set_tests_properties(system.preprocess PROPERTIES LABELS unit TIMEOUT 300)
+endif()

@@ -199,11 +199,10 @@ void refuse_nul_in_samples(const InputFile& file) {
 }
 
 Element raw_element(const std::string& dtype, std::int64_t vocab) {
-  if (dtype == "u8") return Element::u8;
-  if (dtype == "u16") return Element::u16;
-  if (dtype == "i32") return Element::i32;
-  require(dtype == "auto", "data.dtype is one of auto, u8, u16, i32");
-  return vocab < 65500 ? Element::u16 : Element::i32;
+  if (dtype == "auto") return usual_element(vocab);
+  const auto element = element_of_name(dtype);
+  require(element.has_value(), "data.dtype is auto or the name of an element");
+  return *element;
 }
 
 // "PREFIX", "PREFIX.bin" or "PREFIX.idx" to PREFIX.

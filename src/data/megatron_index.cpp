@@ -34,26 +34,11 @@ std::vector<T> array_at(const InputFile& file, std::int64_t offset, std::int64_t
   return values;
 }
 
-Element element_of_code(const std::string& path, int code) {
-  switch (code) {
-    case 1:
-      return Element::u8;
-    case 2:
-      return Element::i8;
-    case 3:
-      return Element::i16;
-    case 4:
-      return Element::i32;
-    case 5:
-      return Element::i64;
-    case 8:
-      return Element::u16;
-    case 6:
-    case 7:
-      refuse(path, "dtype code " + std::to_string(code) + " says floating-point numbers, which are not tokens");
-    default:
-      refuse(path, "dtype code is " + std::to_string(code) + ", known are 1 to 5 and 8");
-  }
+Element element_of(const std::string& path, int code) {
+  if (const auto element = element_of_code(code)) return *element;
+  const std::string found = "dtype code " + std::to_string(code);
+  if (code == 6 || code == 7) refuse(path, found + " says floating-point numbers, which are not tokens");
+  refuse(path, "dtype code is " + std::to_string(code) + ", known are 1 to 5 and 8");
 }
 
 struct Header {
@@ -73,7 +58,7 @@ Header read_header(const InputFile& file) {
     refuse(path, "does not begin with MMIDIDX, so it is no Megatron index");
   const auto version = value_at<std::uint64_t>(&head[9]);
   if (version != 1) refuse(path, "version is " + std::to_string(version) + ", expected 1");
-  const Element element = element_of_code(path, value_at<std::uint8_t>(&head[17]));
+  const Element element = element_of(path, value_at<std::uint8_t>(&head[17]));
   const auto n_sequences = value_at<std::uint64_t>(&head[18]), n_documents = value_at<std::uint64_t>(&head[26]);
   const auto room = static_cast<std::uint64_t>(file.size() - k_header_bytes);
   const bool possible = n_sequences <= room / 12 && n_documents <= room / 8;
@@ -142,40 +127,6 @@ std::vector<Range> entry_blocks(std::int64_t count) {
 
 }  // namespace
 
-std::int64_t size_of(Element element) {
-  switch (element) {
-    case Element::u8:
-    case Element::i8:
-      return 1;
-    case Element::u16:
-    case Element::i16:
-      return 2;
-    case Element::i32:
-      return 4;
-    case Element::i64:
-      return 8;
-  }
-  return 0;
-}
-
-const char* name_of(Element element) {
-  switch (element) {
-    case Element::u8:
-      return "u8";
-    case Element::i8:
-      return "i8";
-    case Element::u16:
-      return "u16";
-    case Element::i16:
-      return "i16";
-    case Element::i32:
-      return "i32";
-    case Element::i64:
-      return "i64";
-  }
-  return "unknown";
-}
-
 MegatronIndex::MegatronIndex(const std::string& idx_path, const std::string& bin_path, std::int64_t bin_bytes,
                              const std::string& key)
     : file_(idx_path, key) {
@@ -189,6 +140,15 @@ MegatronIndex::MegatronIndex(const std::string& idx_path, const std::string& bin
   element_ = header.element;
   n_sequences_ = header.n_sequences;
   n_entries_ = header.n_documents;
+}
+
+std::vector<std::int32_t> MegatronIndex::lengths(Range sequences) const {
+  return array_at<std::int32_t>(file_, k_header_bytes + 4 * sequences.first, sequences.count());
+}
+
+std::vector<std::int64_t> MegatronIndex::ends(Range documents) const {
+  const std::int64_t first = k_header_bytes + 12 * n_sequences_ + 8 * (documents.first + 1);
+  return array_at<std::int64_t>(file_, first, documents.count());
 }
 
 std::int64_t MegatronIndex::entry(std::int64_t document) const {

@@ -7,13 +7,9 @@
 #include <vector>
 
 #include "input_file.h"
+#include "trireme/data/element.h"
 
 namespace trireme {
-
-// How a token lies in a file.
-enum class Element : std::uint8_t { u8, i8, u16, i16, i32, i64 };
-std::int64_t size_of(Element element);
-const char* name_of(Element element);
 
 class MegatronIndex {
  public:
@@ -23,6 +19,9 @@ class MegatronIndex {
                 const std::string& key);
   Element element() const { return element_; }
   std::int64_t n_documents() const { return n_entries_ - 1; }
+  std::int64_t n_sequences() const { return n_sequences_; }
+  std::vector<std::int32_t> lengths(Range sequences) const;  // in tokens
+  std::vector<std::int64_t> ends(Range documents) const;     // the sequence behind each of them
   // Tokens of [first, first + count) where a document begins; of documents without tokens there is no trace.
   std::vector<std::int64_t> document_starts(std::int64_t first, std::int64_t count) const;
 

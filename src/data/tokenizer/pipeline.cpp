@@ -154,7 +154,8 @@ void PipelineTokenizer::cut(std::size_t step, Piece piece, Workspace& space, Ids
       next({part, piece.at_start && part.data() == changed.data()});
     });
   }
-  changed.assign(piece.text.starts_with(' ') ? "" : " ");
+  changed.clear();
+  if (!piece.text.starts_with(' ')) changed += ' ';
   changed += piece.text;
   next({changed, piece.at_start});
 }

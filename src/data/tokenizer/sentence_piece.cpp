@@ -17,13 +17,17 @@ using Processor = sentencepiece::SentencePieceProcessor;
 
 // The bytes of a piece inside a text.
 std::string bytes_of_piece(const Processor& processor, int id) {
-  std::string piece = processor.IdToPiece(id);
+  const std::string piece = processor.IdToPiece(id);
   unsigned byte = 0;
   if (processor.IsByte(id) && std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16).ec == std::errc())
     return std::string(1, static_cast<char>(byte));
-  for (std::size_t at = piece.find(k_metaspace); at != std::string::npos; at = piece.find(k_metaspace, at))
-    piece.replace(at, k_metaspace.size(), " ");
-  return piece;
+  std::string text;
+  std::size_t done = 0;
+  for (std::size_t at = piece.find(k_metaspace); at != std::string::npos; at = piece.find(k_metaspace, done)) {
+    text.append(piece, done, at - done) += ' ';
+    done = at + k_metaspace.size();
+  }
+  return text.append(piece, done);
 }
 
 class SentencePiece final : public Tokenizer {

@@ -32,6 +32,9 @@ void add_merge(const std::string& left, const std::string& right, std::int32_t r
 inline constexpr const char* k_gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
+inline constexpr const char* k_llama3_pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 // One of the usual names for the end of a document among the added tokens.
 std::optional<std::int32_t> usual_end(const std::vector<AddedToken>& added);
 
