@@ -13,3 +13,10 @@ target_link_libraries(hf_parity PRIVATE trireme_train)
 add_test(NAME mpi.hf_parity
          COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 8 $<TARGET_FILE:hf_parity> ${CMAKE_CURRENT_SOURCE_DIR}/parity/hf)
 set_tests_properties(mpi.hf_parity PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
+
+# Ranks that hang: who is named, how the job ends.
+add_executable(mpi_watch mpi/train/watch/watch.cpp)
+target_link_libraries(mpi_watch PRIVATE trireme_train)
+add_test(NAME mpi.watch COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/mpi/train/watch/watch.py
+                                $<TARGET_FILE:mpi_watch> ${mpi_run} ${MPIEXEC_NUMPROC_FLAG})
+set_tests_properties(mpi.watch PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_env}")

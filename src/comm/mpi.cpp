@@ -55,6 +55,8 @@ struct MpiSession::State {
   int thread_level = MPI_THREAD_SINGLE;
   MpiReductions reductions;
   int exceptions = 0;  // in flight at construction
+  Recorder* recorder = nullptr;
+  int recorded_as = -1;
 };
 
 MpiSession::MpiSession() : state_(std::make_unique<State>()) {
@@ -102,7 +104,13 @@ bool MpiSession::any_thread() const {
   return state_->thread_level == MPI_THREAD_MULTIPLE;
 }
 
+void MpiSession::record_with(Recorder* recorder) const {
+  state_->recorder = recorder;
+  state_->recorded_as = recorder != nullptr ? recorder->add(1, "all ranks", state_->size) : -1;
+}
+
 std::string MpiSession::broadcast(const std::string& text) const {
+  const Waiting here(state_->recorder, state_->recorded_as, Operation::broadcast, 0);
   std::int64_t length = static_cast<std::int64_t>(text.size());
   check_mpi(MPI_Bcast(&length, 1, MPI_INT64_T, 0, state_->comm), "MPI_Bcast");
   require(length <= k_max_bytes, "a text of more than 1 GiB cannot be broadcast");
@@ -113,12 +121,14 @@ std::string MpiSession::broadcast(const std::string& text) const {
 }
 
 bool MpiSession::any(bool mine) const {
+  const Waiting here(state_->recorder, state_->recorded_as, Operation::agreement, 0);
   int result = mine ? 1 : 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &result, 1, MPI_INT, MPI_MAX, state_->comm), "MPI_Allreduce");
   return result != 0;
 }
 
 std::int64_t MpiSession::largest(std::int64_t mine) const {
+  const Waiting here(state_->recorder, state_->recorded_as, Operation::agreement, 0);
   std::int64_t result = mine;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &result, 1, MPI_INT64_T, MPI_MAX, state_->comm), "MPI_Allreduce");
   return result;
@@ -146,6 +156,10 @@ std::unique_ptr<NodeMemory> MpiSession::share_with_node(std::size_t bytes_per_ra
 void MpiSession::abort(int code, const std::string& text) const {
   const bool may_be_an_echo = code == static_cast<int>(Exit::rank) && state_->size > 1;
   if (may_be_an_echo) std::this_thread::sleep_for(k_wait_for_the_cause);
+  abort_now(code, text);
+}
+
+void MpiSession::abort_now(int code, const std::string& text) const {
   print("rank " + std::to_string(state_->rank) + " on " + state_->host + ": " + text);
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);  // where MPI_Abort returns

@@ -95,6 +95,10 @@ ProcessGrid::ProcessGrid(std::unique_ptr<Communicator> world, const std::array<i
   replicas_ = cut_out(*world, here_, {Axis::dp, Axis::cp});
   model_ = cut_out(*world, here_, {Axis::pp, Axis::tp});
   ends_ = cut_out_ends(*world, here_);
+  for (const Axis axis : k_axes) along_[static_cast<std::size_t>(axis)]->rename(name_of(axis));
+  replicas_->rename("dp and cp");
+  model_->rename("pp and tp");
+  ends_->rename("tied ends");
   world_ = std::move(world);
 }
 

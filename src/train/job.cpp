@@ -7,6 +7,7 @@
 #include "trireme/base/check.h"
 #include "trireme/base/log.h"
 #include "trireme/comm/nccl.h"
+#include "trireme/comm/traced.h"
 
 namespace trireme {
 
@@ -81,7 +82,7 @@ bool choose_nccl(const Deck& deck, const MpiSession& session, DeviceKind kind) {
 
 }  // namespace
 
-Job make_job(const Deck& deck, const MpiSession& session) {
+Job make_job(const Deck& deck, const MpiSession& session, Recorder* recorder) {
   Job job;
   std::string why;
   job.kind = choose_device(deck, &why);
@@ -93,6 +94,7 @@ Job make_job(const Deck& deck, const MpiSession& session) {
   job.backend =
       job.kind == DeviceKind::cpu ? make_cpu_backend(threads) : make_cuda_backend(session.local_rank(), options);
   job.control = session.world(*job.host, Memory::host);
+  if (recorder != nullptr) job.control = make_traced_communicator(std::move(job.control), *recorder, "control", 3);
   job.decisions.push_back("device      " + job.backend->describe() + ": " + why);
 
   if (job.kind == DeviceKind::cuda && deck.data.mask_documents)
@@ -102,6 +104,7 @@ Job make_job(const Deck& deck, const MpiSession& session) {
   std::unique_ptr<Communicator> world =
       session.world(*job.backend, job.kind == DeviceKind::cpu ? Memory::host : Memory::staged);
   if (nccl) world = make_nccl_communicator(std::move(world), *job.backend);
+  if (recorder != nullptr) world = make_traced_communicator(std::move(world), *recorder, "world", 4);
   const char* carrier = nccl ? "NCCL" : job.kind == DeviceKind::cpu ? "MPI" : "MPI, staged through pinned host memory";
   job.decisions.push_back(std::string("messages    ") + (session.size() == 1 ? "none: one rank" : carrier));
   job.grid = std::make_unique<ProcessGrid>(std::move(world), grid_size(deck.parallel, session.size()));

@@ -1,6 +1,7 @@
 #include "trireme/train/links.h"
 
 #include "trireme/base/check.h"
+#include "trireme/base/log.h"
 
 namespace trireme {
 
@@ -17,6 +18,8 @@ PipelineLinks::PipelineLinks(const ProcessGrid& grid) {
     const int color = sends ? me : receives ? before : n + me;
     const int key = sends ? 0 : 1;
     auto activations = pp.split(color, key), gradients = pp.split(color, key);
+    activations->rename(format("pp %d to %d, activations", color, (color + 1) % n));
+    gradients->rename(format("pp %d to %d, gradients", (color + 1) % n, color));
     if (sends) out_ = {std::move(activations), std::move(gradients)};
     if (!sends && receives) in_ = {std::move(activations), std::move(gradients)};
   }

@@ -135,6 +135,13 @@ void Reporter::validation(std::int64_t step, double loss, double seconds) {
   write(format("{\"step\":%lld,\"validation_loss\":", static_cast<long long>(step)) + number(loss) + "}");
 }
 
+void Reporter::busy(std::int64_t step, const BusyTimes& times) {
+  if (voice_ == Voice::silent) return;
+  write(format("{\"step\":%lld,\"busy_min_s\":", static_cast<long long>(step)) + number(times.min) +
+        ",\"busy_median_s\":" + number(times.median) + ",\"busy_max_s\":" + number(times.max) +
+        format(",\"slowest_rank\":%d}", times.slowest));
+}
+
 void Reporter::event(std::int64_t step, const std::string& kind, const std::string& text) {
   event(step, kind, text, {});
 }

@@ -25,8 +25,9 @@ Trainer::Trainer(const Deck& deck, const MpiSession& session)
     : deck_(deck),
       session_(session),
       start_(wall_seconds()),
+      watchdog_(session, deck.run.hang_minutes, deck.run.output + "/hang.txt"),
       model_(deck.model),
-      job_(make_job(deck, session)),
+      job_(make_job(deck, session, &watchdog_.recorder())),
       scaler_(deck.precision) {
   open_run_folder();
   watch_signals();
@@ -48,6 +49,8 @@ Trainer::Trainer(const Deck& deck, const MpiSession& session)
                                  flops_per_token(model_), peak, session.size(), static_cast<double>(plan_.total()));
   requests_ = std::make_unique<Requests>(deck, session, start_,
                                          k_state_bytes * static_cast<double>(model_.table().n_elements()));
+  if (job_.kind == DeviceKind::cpu && session.size() > 1)
+    stragglers_ = std::make_unique<Stragglers>(*job_.control, session.host());
   print_start_up_table();
   engine_ = std::make_unique<Engine>(deck, model_, *job_.grid, *job_.backend, plan_.sizes, Wires::real);
   engine_->initialise();
@@ -95,8 +98,9 @@ Exit Trainer::run() {
     log().info(format("nothing to do: run.steps = %lld are done", static_cast<long long>(last)));
   bool stopping = false;
   while (progress_.step < last && !stopping) {
-    const double begin = wall_seconds();
+    const double begin = wall_seconds(), waited = watchdog_.recorder().waited_seconds();
     one_step();
+    compare_ranks(wall_seconds() - begin, watchdog_.recorder().waited_seconds() - waited);
     if (saver_->poll()) saved();
     const std::int64_t step = progress_.step;
     const bool evaluates = deck_.eval.every > 0 && validation_feed_ && (step % deck_.eval.every == 0 || step == last);
@@ -111,6 +115,7 @@ Exit Trainer::run() {
   }
   settle();
   const bool early = progress_.step < last;
+  const Waiting here(&watchdog_.recorder(), watchdog_.files(), Operation::files, 0);
   saver_->wait();
   if ((early || deck_.checkpoint.at_end) && progress_.step > saver_->saved_step()) saver_->save_now(progress_);
   saved();
@@ -123,6 +128,7 @@ void Trainer::one_step() {
   const std::int64_t sequences = global_batch(deck_.batch, deck_.model.sequence, progress_.samples);
   const HostBatch batch = read_together(session_, *feed_, progress_.samples, sequences);
   const std::int64_t step = progress_.step + 1;
+  watchdog_.recorder().set_step(step);
   UpdateSettings settings;
   settings.lr = learning_rate(deck_.lr, step);
   settings.loss_scale = scaler_.scale();
@@ -157,7 +163,9 @@ void Trainer::log_layers(double loss_scale) {
 void Trainer::settle() {
   if (!outstanding_) return;
   StepReport report = outstanding_->report;
+  watchdog_.recorder().enter(-1, Operation::device, 0);
   const StepNumbers numbers = engine_->numbers(outstanding_->ticket, report.loss_scale);
+  watchdog_.recorder().leave();
   report.loss = numbers.loss_sum / static_cast<double>(std::max<std::int64_t>(1, outstanding_->n_targets));
   report.grad_norm = numbers.grad_norm;
   report.time = numbers.time;
@@ -203,6 +211,7 @@ double Trainer::validate() {
 
 void Trainer::save() {
   const std::int64_t before = saver_->saved_step();
+  const Waiting here(&watchdog_.recorder(), watchdog_.files(), Operation::files, 0);
   saver_->save(progress_);
   if (saver_->saved_step() > before) saved();
 }
@@ -211,6 +220,15 @@ void Trainer::save() {
 void Trainer::saved() {
   if (rank0()) note_progress(deck_.run.output);
   if (saver_->longest_save() > 0) requests_->save_took(saver_->longest_save());
+}
+
+void Trainer::compare_ranks(double step_seconds, double waited_seconds) {
+  if (!stragglers_) return;
+  stragglers_->add(step_seconds - waited_seconds);
+  if (progress_.step % deck_.log.every != 0) return;
+  const BusyTimes times = stragglers_->compare();
+  reporter_->busy(progress_.step, times);
+  if (const auto suspect = stragglers_->suspect(times)) reporter_->event(progress_.step, "straggler", *suspect);
 }
 
 bool Trainer::must_stop() {

@@ -89,7 +89,7 @@ double compare_gradients(const Deck& deck, const MpiSession& session, const Job&
 
 Exit verify(const Deck& deck, const MpiSession& session, int steps) {
   log().open(session.rank() == 0, log_level_from(deck.log.level), "");
-  const Job job = make_job(deck, session);
+  const Job job = make_job(deck, session, nullptr);
   const Deck one_deck = one_rank_deck(deck);
   const Model model(deck.model);
   TokenSplit data;

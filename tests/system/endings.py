@@ -71,6 +71,21 @@ def signals(table):
         print(f"{'ok  ' if same else 'FAIL'}   the curve after step {stop} is the same to the last digit")
 
 
+def frozen_ranks(table):
+    """A rank that is stopped from outside is named, and the job ends by itself."""
+    for which in (0, 3):
+        running = started(table, table.path(f"frozen{which}"), 20, 4, "parallel.tensor=2", "parallel.pipeline=2",
+                          "run.hang_minutes=0.04")
+        os.kill(running.ranks()[which], signal.SIGSTOP)
+        moment = time.monotonic()
+        ended = running.wait(60)
+        seconds = time.monotonic() - moment
+        faults = [f"ended {seconds:.1f} s after the stop"] if seconds > 25 else []
+        if running.left_behind():
+            faults.append("ranks left behind")
+        table.check(f"rank {which} is frozen", ended, 4, [f"did not arrive: rank {which} on", "no sign of life"], faults)
+
+
 def numerics(table):
     run = table.path("numerics")
     table.train("numbers that are not finite", 5, ["step", "not finite", "lr.max"],
@@ -144,7 +159,7 @@ def main():
     with job.folder() as folder:
         table = Table(folder)
         job.write(table.path("small.toml"), job.SMALL)
-        for group in (lost_ranks, signals, numerics, wall_time, trigger_files, no_progress, job_end):
+        for group in (lost_ranks, frozen_ranks, signals, numerics, wall_time, trigger_files, no_progress, job_end):
             print(f"--- {group.__name__}", flush=True)
             group(table)
         print(f"{table.failures} failures")

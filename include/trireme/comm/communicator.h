@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "trireme/device/tensor.h"
 
@@ -48,6 +49,9 @@ class Communicator {
 
   // Sub-communicator of the ranks with the same color, ordered by key. Collective, start-up only.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  // What reports call it; most keep no name.
+  virtual void rename(const std::string&) {}
 
   // Who speaks for these ranks at start-up and to files: itself, or the communicator that it was made from.
   virtual const Communicator& control() const { return *this; }

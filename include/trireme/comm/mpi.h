@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/trace.h"
 #include "trireme/comm/communicator.h"
 #include "trireme/comm/node_memory.h"
 
@@ -37,6 +38,9 @@ class MpiSession {
   std::string host() const;
   bool any_thread() const;  // MPI gave MPI_THREAD_MULTIPLE
 
+  // From now on broadcast(), any() and largest() are recorded; null: no more.
+  void record_with(Recorder* recorder) const;
+
   // Rank 0's text on every rank (decks are read once).
   std::string broadcast(const std::string& text) const;
   // True on all ranks when true on any.
@@ -48,6 +52,7 @@ class MpiSession {
   // For an error that this rank met alone: prints "trireme: rank 3 on host: text" and ends every rank with this exit
   // code within seconds. A lost connection (Exit::rank) waits a moment first: mostly another rank has more to say.
   [[noreturn]] void abort(int code, const std::string& text) const;
+  [[noreturn]] void abort_now(int code, const std::string& text) const;  // the same for one who knows the cause
   // For an error that every rank met alike (a bad deck): rank 0 prints "trireme: text", all ranks finalize and exit.
   [[noreturn]] void end_together(int code, const std::string& text) const;
 

@@ -11,7 +11,7 @@ namespace trireme {
 struct RunDeck {
   std::string name = "run", output, resume = "auto";
   std::int64_t steps = 1000, seed = 1234;
-  double max_minutes = 0, margin_minutes = 1;
+  double max_minutes = 0, margin_minutes = 1, hang_minutes = 10;
   std::int64_t max_restarts = 5;
   bool weights_only = false;
   template <class V>
@@ -29,6 +29,11 @@ struct RunDeck {
             at_least(0.0));
     v.field("margin_minutes", margin_minutes, "time kept free before the end of a Slurm job, beside a step and a save",
             at_least(0.0));
+    v.field(
+        "hang_minutes", hang_minutes,
+        "end the job with a report and exit code 4 when a rank waits so long for others; work on files gets six times "
+        "as long; 0: never",
+        at_least(0.0));
     v.field("max_restarts", max_restarts,
             "refuse to start when so many starts of this deck from the same step saved nothing; 0: never",
             at_least<std::int64_t>(0));

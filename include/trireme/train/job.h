@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/trace.h"
 #include "trireme/comm/mpi.h"
 #include "trireme/comm/process_grid.h"
 #include "trireme/deck/deck.h"
@@ -28,6 +29,7 @@ struct Job {
   std::unique_ptr<ProcessGrid> grid;
   std::vector<std::string> decisions;  // "device   cpu, 2 threads: no GPU is visible"
 };
-Job make_job(const Deck& deck, const MpiSession& session);
+// recorder: what passes between the ranks is recorded there; null: nowhere.
+Job make_job(const Deck& deck, const MpiSession& session, Recorder* recorder);
 
 }  // namespace trireme

@@ -9,6 +9,7 @@
 
 #include "trireme/deck/deck.h"
 #include "trireme/train/memory_plan.h"
+#include "trireme/train/stragglers.h"
 
 namespace trireme {
 
@@ -29,6 +30,7 @@ class Reporter {
   void restart_clock(double time);  // what passed since the last step (a save, a validation) is no training time
   void step(const StepReport& report);
   void validation(std::int64_t step, double loss, double seconds);
+  void busy(std::int64_t step, const BusyTimes& times);
   void event(std::int64_t step, const std::string& kind, const std::string& text);
   // With numbers of its own: {"stall_s", 0.12}.
   using Numbers = std::vector<std::pair<std::string, double>>;

@@ -15,6 +15,8 @@
 #include "trireme/train/reporter.h"
 #include "trireme/train/requests.h"
 #include "trireme/train/saver.h"
+#include "trireme/train/stragglers.h"
+#include "trireme/train/watchdog.h"
 
 namespace trireme {
 
@@ -41,6 +43,7 @@ class Trainer {
   double device_time();  // seconds on the device's clock when it has done all it was given
   void save();
   void saved();
+  void compare_ranks(double step_seconds, double waited_seconds);
   bool must_stop();  // grants requests to save on the way
   bool rank0() const { return session_.rank() == 0; }
   std::string checkpoint_folder() const { return deck_.run.output + "/checkpoints"; }
@@ -48,6 +51,7 @@ class Trainer {
   const Deck& deck_;
   const MpiSession& session_;
   double start_;
+  Watchdog watchdog_;
   Model model_;
   Job job_;
   RankPlan plan_;
@@ -57,6 +61,7 @@ class Trainer {
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Saver> saver_;
   std::unique_ptr<Requests> requests_;
+  std::unique_ptr<Stragglers> stragglers_;  // on CPUs
   LossScaler scaler_;
   Progress progress_;
   std::optional<Outstanding> outstanding_;
