@@ -18,3 +18,17 @@ if(NOT TRIREME_SANITIZE)  # shadow memory is not planned
 endif()
 trireme_system_test(resume.all resume --all)
 set_tests_properties(system.resume.all PROPERTIES LABELS slow)
+
+# Checkpoints: writes that fail (injected into the program by a preloaded library), processes that are killed, tools.
+add_library(faulty_writes MODULE system/faulty_writes.c)
+target_link_libraries(faulty_writes PRIVATE ${CMAKE_DL_LIBS})
+if(NOT TRIREME_SANITIZE)  # the sanitizers want to be loaded first
+  trireme_system_test(faults faults $<TARGET_FILE:faulty_writes>)
+  trireme_system_test(faults.all faults --all $<TARGET_FILE:faulty_writes>)
+  set_tests_properties(system.faults.all PROPERTIES LABELS slow TIMEOUT 3600)
+endif()
+foreach(script kills checkpoint_tools)
+  trireme_system_test(${script} ${script})
+endforeach()
+trireme_system_test(kills.all kills --all)
+set_tests_properties(system.kills.all PROPERTIES LABELS slow TIMEOUT 7200)

@@ -20,3 +20,9 @@ target_link_libraries(mpi_watch PRIVATE trireme_train)
 add_test(NAME mpi.watch COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/mpi/train/watch/watch.py
                                 $<TARGET_FILE:mpi_watch> ${mpi_run} ${MPIEXEC_NUMPROC_FLAG})
 set_tests_properties(mpi.watch PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
+
+# Checkpoints carried from layout to layout.
+add_executable(mpi_layouts mpi/train/layouts.cpp)
+target_link_libraries(mpi_layouts PRIVATE trireme_train)
+add_test(NAME mpi.layouts COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 16 $<TARGET_FILE:mpi_layouts>)
+set_tests_properties(mpi.layouts PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_env}")

@@ -1,14 +1,7 @@
 #include "checkpoint_file.h"
 
 #include <algorithm>
-
-#include "trireme/base/log.h"
-
 namespace trireme {
-
-std::string checksum_text(std::uint64_t sum) {
-  return format("%016llx", static_cast<unsigned long long>(sum));
-}
 
 Round ArrayPlan::round(std::int64_t i) const {
   return i < static_cast<std::int64_t>(rounds.size()) ? rounds[static_cast<std::size_t>(i)] : Round{};
@@ -24,6 +17,10 @@ void agree_on_rounds(std::vector<ArrayPlan>& plans, const Ranks& ranks) {
   for (const ArrayPlan& plan : plans) meetings.push_back(static_cast<std::int64_t>(plan.rounds.size()));
   ranks.max(meetings);
   for (std::size_t i = 0; i < plans.size(); ++i) plans[i].n_meetings = meetings[i];
+}
+
+void agree(Communicator& control, const std::function<void()>& work) {
+  Ranks(control).together(work);
 }
 
 }  // namespace trireme

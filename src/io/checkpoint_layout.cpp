@@ -19,7 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* k_no_checksum = "0000000000000000";
-constexpr std::int64_t k_metadata_bytes = 1 << 20;  // of a file, with room to spare; attributes come on top
 
 Range rows_of(const Stored& array, const Names& names, std::size_t file) {
   return cut(array.global[0], std::ssize(names.data), static_cast<std::int64_t>(file));
@@ -32,28 +31,16 @@ Shape chunk_of(const Stored& array, const Range& rows) {
   return chunk;
 }
 
-std::int64_t bytes_in_file(const std::vector<Stored>& arrays, const Names& names, std::size_t file,
-                           std::int64_t align) {
-  std::int64_t bytes = 0;
+// At most what the file will have.
+std::int64_t most_bytes(const std::vector<Stored>& arrays, const Names& names, std::size_t file,
+                        const SaveOptions& options) {
+  std::int64_t bytes = 16 << 20;
   for (const Stored& array : arrays) {
-    const std::int64_t n = array.global.count() / std::max<std::int64_t>(1, array.global[0]);
-    bytes += round_up(rows_of(array, names, file).count() * n * static_cast<std::int64_t>(size_of(array.dtype)), align);
+    const std::int64_t row = array.global.count() / std::max<std::int64_t>(1, array.global[0]);
+    bytes += rows_of(array, names, file).count() * row * static_cast<std::int64_t>(size_of(array.dtype)) +
+             options.align_bytes;
   }
   return bytes;
-}
-
-std::int64_t bytes_of(const Attributes& attributes) {
-  std::int64_t bytes = k_metadata_bytes;
-  for (const auto& [name, value] : attributes) bytes += static_cast<std::int64_t>(name.size() + value.size());
-  return bytes;
-}
-
-// Everything that can be known before HDF5 is: HDF5 cannot end in peace with a file whose close has failed.
-void try_size(const std::string& part, std::int64_t bytes) {
-  const Descriptor file(part, O_WRONLY | O_CREAT | O_TRUNC, "cannot be written");
-  file.resize(bytes);
-  file.reserve(bytes, 0);
-  file.resize(0);
 }
 
 void write_root(H5File& file, const Attributes& attributes, std::int64_t complete) {
@@ -69,39 +56,49 @@ void describe(H5File& file, const H5Array& made, const Stored& array, const std:
   file.set_text(made, k_checksum_name, checksum);
 }
 
-// One file with its share of every array. An unfinished close is tried again after making room.
-void make_file(const Names& names, std::size_t index, const std::vector<Stored>& arrays, const Attributes& attributes,
-               const SaveOptions& options, Room room, Catalogue& catalogue) {
-  const std::string& path = names.data[index];
+// Brings what has changed in a draft to its file.
+void write_draft(Draft& draft, const Descriptor& file) {
+  std::vector<Patch> now = draft.memory.contents();
+  write_patches(file, changes(draft.written, now));
+  draft.written = std::move(now);
+}
+
+// Makes the file with room for all that will be in it: a full disk is met before any data are written.
+void create_on_disk(const std::string& path, Draft& draft, const SaveOptions& options, Room room) {
   if (!options.hints.empty()) {
     ::unlink(path.c_str());
     create_with_hints(path, options.hints);
   }
-  const std::int64_t bytes = bytes_in_file(arrays, names, index, options.align_bytes) + bytes_of(attributes);
-  if (room == Room::reserved) try_size(path, bytes);
-  H5File file = H5File::create(path, options.align_bytes);
-  try {
-    write_root(file, attributes, 0);
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      const Range rows = rows_of(arrays[i], names, index);
-      if (rows.count() == 0 && names.data.size() > 1) continue;
-      Shape shape = arrays[i].global;
-      shape[0] = rows.count();
-      const Shape chunk = chunk_of(arrays[i], rows);
-      const H5Array made = file.create_array(arrays[i].path, arrays[i].dtype, shape, chunk);
-      describe(file, made, arrays[i], k_no_checksum);
-      const std::optional<std::int64_t> address = file.address(made);
-      require(address.has_value(), arrays[i].path + ": HDF5 has not fixed the place of the array");
-      catalogue.entries[i].place.slabs.push_back(
-          {rows.first, rows.count(), static_cast<std::int64_t>(index), *address, chunk});
-    }
-    file.close();
-  } catch (...) {
-    Descriptor(path, O_WRONLY, "cannot be emptied").resize(0);  // room for HDF5 to close it
-    throw;
+  const Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC, "cannot be written");
+  file.resize(draft.memory.size());
+  if (room == Room::reserved) file.reserve(draft.memory.size(), 0);
+  write_draft(draft, file);
+}
+
+// The draft of one file with its share of every array.
+Draft draft_file(const Names& names, std::size_t index, const std::vector<Stored>& arrays, const Attributes& attributes,
+                 const SaveOptions& options, Catalogue& catalogue) {
+  Draft draft;
+  const std::string memory = draft.memory.appear();
+  draft.memory.try_size(most_bytes(arrays, names, index, options), names.data[index]);
+  H5File file = H5File::create(memory, options.align_bytes);
+  draft.memory.vanish();
+  write_root(file, attributes, 0);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const Range rows = rows_of(arrays[i], names, index);
+    if (rows.count() == 0 && names.data.size() > 1) continue;
+    Shape shape = arrays[i].global;
+    shape[0] = rows.count();
+    const Shape chunk = chunk_of(arrays[i], rows);
+    const H5Array made = file.create_array(arrays[i].path, arrays[i].dtype, shape, chunk);
+    describe(file, made, arrays[i], k_no_checksum);
+    const std::optional<std::int64_t> address = file.address(made);
+    require(address.has_value(), arrays[i].path + ": HDF5 has not fixed the place of the array");
+    catalogue.entries[i].place.slabs.push_back(
+        {rows.first, rows.count(), static_cast<std::int64_t>(index), *address, chunk});
   }
-  if (room == Room::not_reserved) return;
-  Descriptor(path, O_WRONLY, "cannot be written").reserve(static_cast<std::int64_t>(fs::file_size(path)), 0);
+  file.close();
+  return draft;
 }
 
 std::vector<VirtualPart> parts_of(const Names& names, const ArrayPlace& place) {
@@ -115,8 +112,9 @@ std::vector<VirtualPart> parts_of(const Names& names, const ArrayPlace& place) {
 
 void make_master(const Names& names, const Catalogue& catalogue, const std::vector<Stored>& arrays,
                  const Attributes& attributes) {
-  try_size(names.part, bytes_of(attributes));
-  H5File file = H5File::create(names.part, 1);
+  Draft draft;
+  H5File file = H5File::create(draft.memory.appear(), 1);
+  draft.memory.vanish();
   write_root(file, attributes, 1);
   file.set_text(k_folder_name, names.folder);
   file.set_text(k_n_files_name, std::to_string(names.data.size()));
@@ -127,6 +125,7 @@ void make_master(const Names& names, const Catalogue& catalogue, const std::vect
     describe(file, made, arrays[i], entry.checksum);
   }
   file.close();
+  create_on_disk(names.part, draft, {}, Room::reserved);
 }
 
 void sync_folder(const fs::path& folder) {
@@ -140,7 +139,7 @@ void rename_to(const std::string& from, const std::string& to) {
 }  // namespace
 
 Names names_of(const std::string& path, std::int64_t files) {
-  Names names{path, path + ".part", "", "", {}};
+  Names names{path, path + ".part", "", "", {}, {}};
   if (files <= 1) {
     names.data.push_back(names.part);
     return names;
@@ -156,7 +155,7 @@ Names names_of(const std::string& path, std::int64_t files) {
   return names;
 }
 
-Catalogue lay_out(const Names& names, const std::vector<Stored>& arrays, const Attributes& attributes,
+Catalogue lay_out(Names& names, const std::vector<Stored>& arrays, const Attributes& attributes,
                   const SaveOptions& options, Room room) {
   Catalogue catalogue{names.data, {}};
   for (const Stored& array : arrays) {
@@ -170,21 +169,26 @@ Catalogue lay_out(const Names& names, const std::vector<Stored>& arrays, const A
       fail_with_errno(names.folder_part, "the folder cannot be made");
     }
   }
-  for (std::size_t i = 0; i < names.data.size(); ++i)
-    make_file(names, i, arrays, names.folder.empty() ? attributes : Attributes{}, options, room, catalogue);
+  for (std::size_t i = 0; i < names.data.size(); ++i) {
+    const Attributes& texts = names.folder.empty() ? attributes : Attributes{};
+    names.drafts.push_back(draft_file(names, i, arrays, texts, options, catalogue));
+    create_on_disk(names.data[i], names.drafts.back(), options, room);
+  }
   return catalogue;
 }
 
-void finish(const Names& names, const Catalogue& catalogue, const std::vector<Stored>& arrays,
-            const Attributes& attributes) {
+void finish(Names& names, const Catalogue& catalogue, const std::vector<Stored>& arrays, const Attributes& attributes) {
   for (std::size_t i = 0; i < names.data.size(); ++i) {
-    H5File file = H5File::open_for_change(names.data[i]);
+    Draft& draft = names.drafts[i];
+    H5File file = H5File::open_for_change(draft.memory.appear());
+    draft.memory.vanish();
     if (names.folder.empty()) {
       for (const CatalogueEntry& entry : catalogue.entries)
         file.replace_text(file.find_array(entry.path), k_checksum_name, entry.checksum);
     }
     file.replace_number(k_complete_name, 1);
     file.close();
+    write_draft(draft, Descriptor(names.data[i], O_WRONLY, "cannot be finished"));
   }
   if (!names.folder.empty()) make_master(names, catalogue, arrays, attributes);
 }

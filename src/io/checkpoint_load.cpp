@@ -5,7 +5,7 @@
 #include "checksum.h"
 #include "direct.h"
 #include "trireme/base/check.h"
-#include "trireme/base/log.h"
+#include "trireme/io/reader.h"
 
 namespace trireme {
 
@@ -111,14 +111,8 @@ class ThroughHdf5 {
 
 // Padding of the file that nobody here has rows for: it is zero, and its share of the checksum known without reading.
 Share beyond(const Stored& array, const ArrayPlace& place) {
-  const std::int64_t first = array.global.count(), last = place.shape.count();
-  if (last <= first) return {};
-  const std::vector<std::byte> zeros(4096 * size_of(place.dtype));
-  Share share;
-  for (std::int64_t at = first; at < last; at += 4096)
-    share.sum += checksum(zeros.data(), size_of(place.dtype), at, std::min<std::int64_t>(4096, last - at));
-  share.count = static_cast<std::uint64_t>(last - first);
-  return share;
+  const std::int64_t first = array.global.count(), n = std::max<std::int64_t>(0, place.shape.count() - first);
+  return {checksum_of_zeros(place.dtype, first, n), static_cast<std::uint64_t>(n)};
 }
 
 // Compares where the ranks together read the array exactly once. Nothing can be said of arrays that are read in part.

@@ -53,6 +53,8 @@ H5File open_file(const std::string& path) {
   return std::move(*file);
 }
 
+}  // namespace
+
 Attributes texts_of(const H5File& file) {
   Attributes attributes;
   for (const std::string& name : file.attribute_names()) {
@@ -61,7 +63,14 @@ Attributes texts_of(const H5File& file) {
   return attributes;
 }
 
-}  // namespace
+ArrayInfo info_of(const CatalogueEntry& entry) {
+  const Shape& shape = entry.place.shape;
+  ArrayInfo info{entry.path, entry.place.dtype, {}, entry.hf_names, entry.checksum, {}};
+  info.shape.assign(shape.dim.begin(), shape.dim.begin() + shape.rank);
+  const Shape& chunk = entry.place.slabs.front().chunk;
+  info.chunk.assign(chunk.dim.begin(), chunk.dim.begin() + chunk.rank);
+  return info;
+}
 
 // The files behind a master file count as much as itself.
 H5File open_checkpoint(const std::string& path) {
@@ -83,6 +92,23 @@ H5File open_checkpoint(const std::string& path) {
   return file;
 }
 
+// Names and values in turn, each with a NUL behind it: attributes hold none.
+std::string pack(const Attributes& attributes) {
+  std::string text;
+  for (const auto& [name, value] : attributes) text += name + '\0' + value + '\0';
+  return text;
+}
+
+Attributes unpack_attributes(const std::string& text) {
+  Attributes attributes;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t name = text.find('\0', at), value = text.find('\0', name + 1);
+    attributes[text.substr(at, name - at)] = text.substr(name + 1, value - name - 1);
+    at = value + 1;
+  }
+  return attributes;
+}
+
 Attributes read_attributes(const std::string& path) {
   return texts_of(open_checkpoint(path));
 }
@@ -90,17 +116,7 @@ Attributes read_attributes(const std::string& path) {
 std::vector<ArrayInfo> list_arrays(const std::string& path) {
   const H5File file = open_checkpoint(path);
   std::vector<ArrayInfo> infos;
-  for (const CatalogueEntry& entry : read_catalogue(path, file, {}).entries) {
-    const Shape& shape = entry.place.shape;
-    infos.push_back({entry.path,
-                     entry.place.dtype,
-                     {shape.dim.begin(), shape.dim.begin() + shape.rank},
-                     entry.hf_names,
-                     entry.checksum,
-                     {}});
-    const Shape& chunk = entry.place.slabs.front().chunk;
-    infos.back().chunk.assign(chunk.dim.begin(), chunk.dim.begin() + chunk.rank);
-  }
+  for (const CatalogueEntry& entry : read_catalogue(path, file, {}).entries) infos.push_back(info_of(entry));
   return infos;
 }
 

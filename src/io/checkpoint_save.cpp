@@ -2,9 +2,10 @@
 #include <optional>
 
 #include "checkpoint_file.h"
-#include "convert.h"
 #include "direct.h"
 #include "trireme/base/check.h"
+#include "trireme/io/element.h"
+#include "trireme/io/reader.h"
 
 namespace trireme {
 
@@ -93,7 +94,7 @@ Sums write_collective(const Catalogue& catalogue, const std::vector<Stored>& arr
   return sums;
 }
 
-void write_all(const Names& names, const std::vector<Stored>& arrays, const Attributes& attributes, const Ranks& ranks,
+void write_all(Names& names, const std::vector<Stored>& arrays, const Attributes& attributes, const Ranks& ranks,
                Backend& backend, const SaveOptions& options) {
   std::string packed;
   ranks.first_alone([&] { packed = lay_out(names, arrays, attributes, options, Room::reserved).pack(); });
@@ -128,7 +129,7 @@ void save_checkpoint(const std::string& path, const std::vector<Stored>& arrays,
 
 double seconds_of_metadata(const std::string& path, const std::vector<Stored>& arrays, const SaveOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  const Names names = names_of(path, options.files);
+  Names names = names_of(path, options.files);
   Catalogue catalogue = lay_out(names, arrays, {}, options, Room::not_reserved);
   catalogue = Catalogue::unpack(catalogue.pack());
   finish(names, catalogue, arrays, {});

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "checksum.h"
-#include "convert.h"
 #include "trireme/base/check.h"
+#include "trireme/io/element.h"
 
 namespace trireme {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "checksum.h"
-#include "convert.h"
 #include "trireme/base/check.h"
+#include "trireme/io/element.h"
 
 namespace trireme {
 

@@ -9,23 +9,6 @@ namespace trireme {
 
 namespace {
 
-// Names and values in turn, each with a NUL behind it: attributes hold none.
-std::string as_text(const Attributes& attributes) {
-  std::string text;
-  for (const auto& [name, value] : attributes) text += name + '\0' + value + '\0';
-  return text;
-}
-
-Attributes from_text(const std::string& text) {
-  Attributes attributes;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t name = text.find('\0', at), value = text.find('\0', name + 1);
-    attributes[text.substr(at, name - at)] = text.substr(name + 1, value - name - 1);
-    at = value + 1;
-  }
-  return attributes;
-}
-
 std::optional<DType> masters_in(const std::string& path) {
   for (const ArrayInfo& array : list_arrays(path)) {
     if (array.path.starts_with("/master/")) return array.dtype;
@@ -43,7 +26,7 @@ CheckpointHead read_head(const MpiSession& session, const std::string& path) {
     head.masters = masters_in(path);
     if (head.masters) masters = std::string(1, static_cast<char>('a' + static_cast<int>(*head.masters)));
   });
-  head.attributes = from_text(session.broadcast(as_text(head.attributes)));
+  head.attributes = unpack_attributes(session.broadcast(pack(head.attributes)));
   masters = session.broadcast(masters);
   if (!masters.empty()) head.masters = static_cast<DType>(masters[0] - 'a');
   return head;

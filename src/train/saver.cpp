@@ -29,21 +29,6 @@ std::string gib(std::size_t bytes) {
   return bytes_text(static_cast<double>(bytes));
 }
 
-SaveOptions options_from(const CheckpointDeck& deck) {
-  SaveOptions options;
-  options.files = deck.files;
-  options.transfer = deck.transfer == "direct" ? Transfer::direct : Transfer::collective;
-  options.align_bytes = static_cast<std::int64_t>(deck.align_mb * 1048576);
-  if (deck.stripe_count != 0) options.hints["striping_factor"] = std::to_string(deck.stripe_count);
-  if (deck.stripe_mb > 0)
-    options.hints["striping_unit"] = std::to_string(static_cast<std::int64_t>(deck.stripe_mb * 1048576));
-  if (deck.aggregators > 0) options.hints["cb_nodes"] = std::to_string(deck.aggregators);
-  if (deck.aggregators_per_node > 0) options.hints["cb_config_list"] = "*:" + std::to_string(deck.aggregators_per_node);
-  for (const std::string& hint : deck.hints)
-    options.hints[hint.substr(0, hint.find('='))] = hint.substr(hint.find('=') + 1);
-  return options;
-}
-
 }  // namespace
 
 Saver::Saver(const Deck& deck, const MpiSession& session, const Job& job, Engine& engine, Reporter& reporter,

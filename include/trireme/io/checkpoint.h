@@ -2,6 +2,7 @@
 // Checkpoints: one parallel HDF5 file of global arrays in logical shapes, written to a temporary name, synced, renamed.
 // It knows arrays and attributes, not training: the trainer lists what there is (Stored).
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,9 +55,15 @@ void load_checkpoint(const std::string& path, const std::vector<Stored>& arrays,
 void load_checkpoint(const std::string& path, const std::vector<Stored>& arrays, Communicator& control,
                      Backend& backend, std::int64_t round_bytes);
 
+// Collective: runs work on every rank; what any of them throws (the lowest rank's) is thrown on all.
+void agree(Communicator& control, const std::function<void()>& work);
+
 // --- one process, no MPI; throw Error(Exit::data) with what is wrong: missing, no HDF5, cut short, no checkpoint, too
 // new
 Attributes read_attributes(const std::string& path);  // what was saved, and "program"
+
+std::string pack(const Attributes& attributes);  // as one text, for broadcasting
+Attributes unpack_attributes(const std::string& text);
 
 // What the file says of an array.
 struct ArrayInfo {

@@ -31,6 +31,8 @@ std::vector<Stored> to_load(Engine& engine, Contents contents, std::optional<DTy
 // After loading such a list: weights that were rounded anew are given to the replicas that do not hold their masters.
 void settle_loaded(Engine& engine, Contents contents, std::optional<DType> masters_of_file);
 
+SaveOptions options_from(const CheckpointDeck& deck);
+
 Attributes to_attributes(const Progress& progress);
 Progress progress_from(const Attributes& attributes,
                        const std::string& path);  // throws Error(Exit::data) on absent numbers

@@ -2,9 +2,9 @@
 
 #include <cstdlib>
 
-#include "../../../src/io/convert.h"
 #include "alone.h"
 #include "catch.h"
+#include "trireme/io/element.h"
 
 using namespace trireme;
 using namespace trireme::test;

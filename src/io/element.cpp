@@ -1,4 +1,4 @@
-#include "convert.h"
+#include "trireme/io/element.h"
 
 #include <algorithm>
 #include <bit>
