@@ -26,3 +26,9 @@ add_executable(mpi_layouts mpi/train/layouts.cpp)
 target_link_libraries(mpi_layouts PRIVATE trireme_train)
 add_test(NAME mpi.layouts COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 16 $<TARGET_FILE:mpi_layouts>)
 set_tests_properties(mpi.layouts PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
+
+# Faults in the memory of one rank: found and named.
+add_executable(mpi_trouble mpi/train/trouble.cpp)
+target_link_libraries(mpi_trouble PRIVATE trireme_train)
+add_test(NAME mpi.trouble COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:mpi_trouble>)
+set_tests_properties(mpi.trouble PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2 ENVIRONMENT "${mpi_env}")

@@ -161,7 +161,8 @@ std::vector<MicroBatch> Engine::upload(const HostBatch& batch) {
   return micro_batches;
 }
 
-void Engine::run(const HostBatch& batch, const UpdateSettings& settings, bool training) {
+void Engine::run(const HostBatch& batch, const UpdateSettings& settings, Pass pass) {
+  const bool training = pass != Pass::forward, reduces = pass == Pass::gradients;
   const std::vector<MicroBatch> micro_batches = upload(batch);
   const int stage = grid_.here().at(Axis::pp), n_stages = partition_.n_stages, n_chunks = partition_.n_chunks;
   Context c{backend_,
@@ -180,15 +181,15 @@ void Engine::run(const HostBatch& batch, const UpdateSettings& settings, bool tr
   work.loss_1 = numbers_.slice_rows(1, 1);
   work.gradient_scale = settings.loss_scale / static_cast<double>(std::max<std::int64_t>(1, batch.n_targets));
   work.training = training;
-  if (training) work.passed = [this](int chunk, int layer) { reducer_->passed(chunk, layer); };
+  if (reduces) work.passed = [this](int chunk, int layer) { reducer_->passed(chunk, layer); };
   backend_.fill(numbers_, 0);
   if (training) reducer_->begin_step();
   pipeline_->run(c,
                  training ? make_schedule(deck_.parallel.schedule, stage, n_stages, batch.n_micro, n_chunks)
                           : forward_only(n_stages, batch.n_micro, n_chunks),
                  work);
-  if (training) reducer_->finish();
-  if (training) reducer_->add_norm(numbers_.slice_rows(0, 1));
+  if (reduces) reducer_->finish();
+  if (reduces) reducer_->add_norm(numbers_.slice_rows(0, 1));
 }
 
 // Every rank of a stage's tp group has the same loss: one of them counts.
@@ -204,20 +205,30 @@ int Engine::reduce_numbers() {
 }
 
 int Engine::train(const HostBatch& batch, const UpdateSettings& settings) {
-  run(batch, settings, true);
-  const int ticket = reduce_numbers();
-  optimizer_->step(deck_.optimizer, settings.lr, 1.0 / settings.loss_scale, settings.update,
-                   static_cast<std::uint64_t>(deck_.run.seed), numbers_.slice_rows(0, 1));
+  const int ticket = gradients(batch, settings);
+  update(settings);
   return ticket;
 }
 
+void Engine::update(const UpdateSettings& settings) {
+  optimizer_->step(deck_.optimizer, settings.lr, 1.0 / settings.loss_scale, settings.update,
+                   static_cast<std::uint64_t>(deck_.run.seed), numbers_.slice_rows(0, 1));
+}
+
+double Engine::local_gradients(const HostBatch& batch, const UpdateSettings& settings) {
+  run(batch, settings, Pass::local_gradients);
+  double loss = 0;
+  backend_.to_host(&loss, numbers_.slice_rows(1, 1));
+  return loss;
+}
+
 int Engine::gradients(const HostBatch& batch, const UpdateSettings& settings) {
-  run(batch, settings, true);
+  run(batch, settings, Pass::gradients);
   return reduce_numbers();
 }
 
 int Engine::evaluate(const HostBatch& batch) {
-  run(batch, {}, false);
+  run(batch, {}, Pass::forward);
   return reduce_numbers();
 }
 

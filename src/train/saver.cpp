@@ -96,6 +96,12 @@ std::optional<Progress> Saver::resume_automatically() {
                                     "= \"never\" to start anew");
 }
 
+std::optional<Progress> Saver::roll_back() {
+  wait();
+  if (session_.any(saved_step_ < 0)) return std::nullopt;
+  return load(path_of(saved_step_), Contents::all);
+}
+
 std::optional<Progress> Saver::load(const std::string& path, Contents contents) {
   const double start = wall_seconds();
   const CheckpointHead head = read_head(session_, path);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <sstream>
 
 #include "trireme/base/check.h"
 #include "trireme/base/log.h"
@@ -210,8 +211,29 @@ SaveOptions options_from(const CheckpointDeck& deck) {
   return options;
 }
 
+namespace {
+
+std::string list_text(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) text += format("%.17g ", value);
+  return text;
+}
+
+std::vector<double> list_from(const std::string& text) {
+  std::vector<double> values;
+  std::istringstream in(text);
+  for (double value = 0; in >> value;) values.push_back(value);
+  return values;
+}
+
+}  // namespace
+
 Attributes to_attributes(const Progress& p) {
-  return {{"step", std::to_string(p.step)},
+  return {{"recent_losses", list_text(p.recent.losses)},
+          {"recent_norms", list_text(p.recent.norms)},
+          {"skips_in_row", std::to_string(p.skips_in_row)},
+          {"jumps", p.jumps},
+          {"step", std::to_string(p.step)},
           {"updates", std::to_string(p.updates)},
           {"samples", std::to_string(p.samples)},
           {"tokens", std::to_string(p.tokens)},
@@ -235,6 +257,13 @@ Progress progress_from(const Attributes& attributes, const std::string& path) {
   p.scaler.scale = std::atof(text("loss_scale"));
   p.scaler.good_steps = integer("loss_scale_good_steps");
   p.scaler.hysteresis = integer("loss_scale_hysteresis");
+  const auto later = [&](const std::string& name) {  // older checkpoints have none
+    const auto found = attributes.find(name);
+    return found == attributes.end() ? std::string() : found->second;
+  };
+  p.recent = {list_from(later("recent_losses")), list_from(later("recent_norms"))};
+  p.skips_in_row = std::atoll(later("skips_in_row").c_str());
+  p.jumps = later("jumps");
   return p;
 }
 

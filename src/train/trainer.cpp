@@ -28,7 +28,8 @@ Trainer::Trainer(const Deck& deck, const MpiSession& session)
       watchdog_(session, deck.run.hang_minutes, deck.run.output + "/hang.txt"),
       model_(deck.model),
       job_(make_job(deck, session, &watchdog_.recorder())),
-      scaler_(deck.precision) {
+      scaler_(deck.precision),
+      spikes_(deck.optimizer.spike_sigma, static_cast<std::size_t>(deck.optimizer.spike_window)) {
   open_run_folder();
   watch_signals();
   const GridPoint& here = job_.grid->here();
@@ -57,6 +58,7 @@ Trainer::Trainer(const Deck& deck, const MpiSession& session)
   saver_ = std::make_unique<Saver>(deck, session, job_, *engine_, *reporter_, data_.training->fingerprint());
   if (const std::optional<Progress> found = saver_->resume()) progress_ = *found;
   if (progress_.step > 0) scaler_.restore(progress_.scaler);
+  spikes_.restore(progress_.recent);
   on_rank_0(session, [&] { note_start(deck.run.output, progress_.step, print_deck(deck), deck.run.max_restarts); });
 }
 
@@ -104,13 +106,14 @@ Exit Trainer::run() {
     if (saver_->poll()) saved();
     const std::int64_t step = progress_.step;
     const bool evaluates = deck_.eval.every > 0 && validation_feed_ && (step % deck_.eval.every == 0 || step == last);
-    const bool saves = deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0;
+    const bool saves = deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0 && step > saver_->saved_step();
     if (step == 1) log().debug(format("first step done %.2f s after the deck was read", wall_seconds() - start_));
     requests_->step_took(wall_seconds() - begin);
     if (evaluates || saves) settle();
     if (evaluates) validate();
     if (saves) save();
     if (evaluates || saves) reporter_->restart_clock(device_time());
+    if (deck_.run.check_replicas > 0 && step % deck_.run.check_replicas == 0) check_replicas();
     stopping = must_stop();
   }
   settle();
@@ -134,7 +137,10 @@ void Trainer::one_step() {
   settings.loss_scale = scaler_.scale();
   settings.update = progress_.updates + 1;
   settings.step = static_cast<std::uint32_t>(step);
-  const int ticket = engine_->train(batch, settings);
+  const bool careful = deck_.optimizer.max_skips > 0 || deck_.optimizer.spike_sigma > 0;
+  std::optional<Outstanding> done;
+  if (careful) done = careful_step(batch, settings);
+  const int ticket = careful ? 0 : engine_->train(batch, settings);
   settle();
   progress_.step = step;
   progress_.updates += 1;
@@ -143,10 +149,11 @@ void Trainer::one_step() {
   StepReport report{
       step,      sequences * deck_.model.sequence,      progress_.tokens, 0, 0, settings.lr, settings.loss_scale,
       sequences, feed_->epoch_of(progress_.samples - 1)};
-  outstanding_ = Outstanding{ticket, report, batch.n_targets};
+  outstanding_ = Outstanding{ticket, report, batch.n_targets, {}, ""};
+  if (done) outstanding_->numbers = done->numbers, outstanding_->trouble = done->trouble;
   // fp16: the next loss scale depends on this step, and a step that overflowed is no update. A CPU has nothing to hide.
   const bool debug = deck_.log.level == "debug";
-  if (deck_.precision.compute == "fp16" || job_.kind == DeviceKind::cpu || debug) settle();
+  if (careful || deck_.precision.compute == "fp16" || job_.kind == DeviceKind::cpu || debug) settle();
   if (debug && (step % deck_.log.every == 0 || step == 1)) log_layers(settings.loss_scale);
 }
 
@@ -163,9 +170,9 @@ void Trainer::log_layers(double loss_scale) {
 void Trainer::settle() {
   if (!outstanding_) return;
   StepReport report = outstanding_->report;
-  watchdog_.recorder().enter(-1, Operation::device, 0);
-  const StepNumbers numbers = engine_->numbers(outstanding_->ticket, report.loss_scale);
-  watchdog_.recorder().leave();
+  const std::string trouble = outstanding_->trouble;
+  const StepNumbers numbers =
+      outstanding_->numbers ? *outstanding_->numbers : wait_for(outstanding_->ticket, report.loss_scale);
   report.loss = numbers.loss_sum / static_cast<double>(std::max<std::int64_t>(1, outstanding_->n_targets));
   report.grad_norm = numbers.grad_norm;
   report.time = numbers.time;
@@ -174,12 +181,15 @@ void Trainer::settle() {
   const bool fp16 = deck_.precision.compute == "fp16";
   scaler_.update(overflow);
   progress_.scaler = scaler_.state();
-  if (overflow && fp16) {
+  progress_.recent = spikes_.state();
+  if (trouble.empty()) progress_.skips_in_row = 0;
+  if (overflow && fp16 && trouble.empty()) {
     progress_.updates -= 1;
     log().debug(format("step %lld overflowed at loss scale %g and was skipped", static_cast<long long>(report.step),
                        report.loss_scale));
   }
   reporter_->step(report);
+  if (!trouble.empty()) return recover(report, trouble);
   if (std::isfinite(report.loss) && (!overflow || fp16)) return;
   throw SharedError(
       Exit::numerics,
@@ -188,6 +198,11 @@ void Trainer::settle() {
              static_cast<long long>(report.step), report.loss, report.grad_norm,
              static_cast<long long>(report.step - 1), static_cast<long long>(progress_.samples - report.sequences),
              static_cast<long long>(progress_.samples - 1)));
+}
+
+StepNumbers Trainer::wait_for(int ticket, double loss_scale) {
+  const Waiting here(&watchdog_.recorder(), -1, Operation::device, 0);
+  return engine_->numbers(ticket, loss_scale);
 }
 
 double Trainer::device_time() {

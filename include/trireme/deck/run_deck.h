@@ -12,7 +12,7 @@ struct RunDeck {
   std::string name = "run", output, resume = "auto";
   std::int64_t steps = 1000, seed = 1234;
   double max_minutes = 0, margin_minutes = 1, hang_minutes = 10;
-  std::int64_t max_restarts = 5;
+  std::int64_t max_restarts = 5, check_replicas = 0;
   bool weights_only = false;
   template <class V>
   void describe(V& v) {
@@ -34,6 +34,9 @@ struct RunDeck {
         "end the job with a report and exit code 4 when a rank waits so long for others; work on files gets six times "
         "as long; 0: never",
         at_least(0.0));
+    v.field("check_replicas", check_replicas,
+            "steps between checks that the replicas (dp, cp) hold the same weights, bit for bit; 0: never",
+            size_from(0));
     v.field("max_restarts", max_restarts,
             "refuse to start when so many starts of this deck from the same step saved nothing; 0: never",
             at_least<std::int64_t>(0));

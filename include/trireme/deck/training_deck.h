@@ -22,7 +22,8 @@ struct BatchDeck {
 };
 
 struct OptimizerDeck {
-  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip = 1.0;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip = 1.0, spike_sigma = 0;
+  std::int64_t spike_window = 128, max_skips = 0, max_rollbacks = 2;
   template <class V>
   void describe(V& v) {
     v.field("beta1", beta1, "decay of the first moment", between(0.0, 0.999999));
@@ -31,6 +32,18 @@ struct OptimizerDeck {
     v.field("weight_decay", weight_decay, "decoupled decay of tensors with two dimensions; vectors are not decayed",
             at_least(0.0));
     v.field("clip", clip, "largest global gradient norm; 0: no clipping", at_least(0.0));
+    v.field("spike_sigma", spike_sigma,
+            "a loss or gradient norm so many standard deviations above the last good steps is trouble; 0: only what is "
+            "not finite",
+            at_least(0.0));
+    v.field("spike_window", spike_window, "good steps that spike_sigma compares with", between<std::int64_t>(4, 1000));
+    v.field("max_skips", max_skips,
+            "steps in a row to skip on trouble; the next one goes back to the last checkpoint and jumps over their "
+            "samples; "
+            "0: stop with exit code 5 at once",
+            at_least<std::int64_t>(0));
+    v.field("max_rollbacks", max_rollbacks, "times to go back to one checkpoint before stopping with exit code 5",
+            at_least<std::int64_t>(0));
   }
 };
 

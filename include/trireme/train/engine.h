@@ -59,7 +59,10 @@ class Engine {
   // Each enqueues its work and returns a ticket for numbers(); at most two may be outstanding.
   int train(const HostBatch& batch, const UpdateSettings& settings);  // forward, backward, reduction, update
   int gradients(const HostBatch& batch,
-                const UpdateSettings& settings);       // the same without the update: they stay in params()
+                const UpdateSettings& settings);  // the same without the update: they stay in params()
+  void update(const UpdateSettings& settings);    // with the gradients of the last call of gradients()
+  // Gradients of this rank alone, nothing is summed over replicas; returns this rank's loss sum (0 but on last stages).
+  double local_gradients(const HostBatch& batch, const UpdateSettings& settings);
   int evaluate(const HostBatch& batch);                // loss only
   StepNumbers numbers(int ticket, double loss_scale);  // waits for the device
 
@@ -89,7 +92,8 @@ class Engine {
   void take_pipeline(const ArenaSizes& sizes, Wires wires);
   void note(const std::string& purpose);
   std::vector<MicroBatch> upload(const HostBatch& batch);
-  void run(const HostBatch& batch, const UpdateSettings& settings, bool training);
+  enum class Pass : std::uint8_t { forward, gradients, local_gradients };
+  void run(const HostBatch& batch, const UpdateSettings& settings, Pass pass);
   int reduce_numbers();
 
   const Deck& deck_;

@@ -25,6 +25,9 @@ class Saver {
   // weights).
   std::optional<Progress> resume();
 
+  // Loads the last checkpoint that this run has resumed from or written; nothing when there is none.
+  std::optional<Progress> roll_back();
+
   // Returns when the state may change again. A save that is still being written is waited for first. A failure is an
   // Error or a warning, as checkpoint.on_error says.
   void save(const Progress& progress);

@@ -9,6 +9,7 @@
 #include "trireme/io/checkpoint.h"
 #include "trireme/train/engine.h"
 #include "trireme/train/loss_scaler.h"
+#include "trireme/train/spikes.h"
 
 namespace trireme {
 
@@ -17,6 +18,9 @@ struct Progress {
   std::int64_t updates = 0;  // of them not skipped
   std::int64_t samples = 0, tokens = 0;
   LossScaler::State scaler;
+  SpikeDetector::State recent;    // numbers of the last good steps
+  std::int64_t skips_in_row = 0;  // because of trouble
+  std::string jumps;              // samples left out: "step 120: 960 to 991; ..."
 };
 
 enum class Contents : std::uint8_t { all, weights };

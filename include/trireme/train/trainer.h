@@ -32,11 +32,17 @@ class Trainer {
     int ticket;
     StepReport report;
     std::int64_t n_targets;
+    std::optional<StepNumbers> numbers;  // when they are known already
+    std::string trouble;                 // why there was no update; empty: there was
   };
 
   void open_run_folder();
   void print_start_up_table() const;
   void one_step();
+  Outstanding careful_step(const HostBatch& batch, const UpdateSettings& settings);
+  StepNumbers wait_for(int ticket, double loss_scale);
+  void recover(const StepReport& report, const std::string& trouble);
+  void check_replicas();
   void log_layers(double loss_scale);
   void settle();  // reads the numbers of the outstanding step and reports them
   double validate();
@@ -63,6 +69,8 @@ class Trainer {
   std::unique_ptr<Requests> requests_;
   std::unique_ptr<Stragglers> stragglers_;  // on CPUs
   LossScaler scaler_;
+  SpikeDetector spikes_;
+  std::int64_t rollbacks_ = 0, rolled_back_to_ = -1;
   Progress progress_;
   std::optional<Outstanding> outstanding_;
   std::int64_t skipped_ = 0;
