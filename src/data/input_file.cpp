@@ -65,6 +65,10 @@ void InputFile::read(std::int64_t offset, std::span<std::byte> bytes) const {
 }
 
 std::vector<Range> sampled_blocks(std::int64_t size) {
+  return sampled_blocks(size, 1 << 20);
+}
+
+std::vector<Range> sampled_blocks(std::int64_t size, std::int64_t block) {
   constexpr std::int64_t k_block = 1 << 20, k_n_blocks = 64;
   std::vector<Range> blocks;
   if (size <= k_n_blocks * k_block) {
@@ -72,11 +76,11 @@ std::vector<Range> sampled_blocks(std::int64_t size) {
       blocks.push_back({first, std::min(first + k_block, size)});
     return blocks;
   }
-  const double step = static_cast<double>(size - k_block) / (k_n_blocks - 1);
+  const double step = static_cast<double>(size - block) / (k_n_blocks - 1);
   for (std::int64_t i = 0; i < k_n_blocks; ++i) {
     const auto between = static_cast<std::int64_t>(step * static_cast<double>(i));
-    const std::int64_t first = i + 1 == k_n_blocks ? size - k_block : between;
-    blocks.push_back({first, first + k_block});
+    const std::int64_t first = i + 1 == k_n_blocks ? size - block : between;
+    blocks.push_back({first, first + block});
   }
   return blocks;
 }

@@ -35,6 +35,8 @@ class InputFile {
 // The parts of a file that are looked at when it is opened and hashed: everything up to 64 MiB, of a longer file the
 // first MiB, the last MiB and 62 between them, evenly spaced. Start-up must not read terabytes on every rank.
 std::vector<Range> sampled_blocks(std::int64_t size);
+// The same with blocks of another size where not everything is looked at.
+std::vector<Range> sampled_blocks(std::int64_t size, std::int64_t block);
 
 // 64-bit hash of a stream of bytes, read as little-endian words (a final short word is padded with zeros); not
 // cryptographic: it notices another file, not an adversary.

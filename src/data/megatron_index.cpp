@@ -120,7 +120,7 @@ void check_documents(const InputFile& file, const Header& header, Range block) {
 
 // The blocks of `count` entries of 8 bytes that are looked at.
 std::vector<Range> entry_blocks(std::int64_t count) {
-  std::vector<Range> blocks = sampled_blocks(8 * count);
+  std::vector<Range> blocks = sampled_blocks(8 * count, 1 << 17);
   for (Range& block : blocks) block = {block.first / 8, (block.last + 7) / 8};
   return blocks;
 }

@@ -1,8 +1,11 @@
 #include "trireme/data/sampler.h"
 
+#include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "trireme/base/check.h"
+#include "trireme/base/log.h"
 #include "trireme/base/philox.h"
 
 namespace trireme {
@@ -38,31 +41,118 @@ std::int64_t shuffled(std::uint64_t seed, std::int64_t epoch, std::int64_t i, st
   return static_cast<std::int64_t>(x);
 }
 
-Sampler::Sampler(const TokenSource& source, std::int64_t sequence, std::uint64_t seed)
-    : source_(source), sequence_(sequence), n_((source.n_tokens() - 1) / sequence), seed_(seed) {
-  if (n_ >= 1) return;
-  throw Error(Exit::data, "the data holds " + std::to_string(source.n_tokens()) + " tokens (" + source.describe() +
-                              "), but one sample needs model.sequence + 1 = " + std::to_string(sequence + 1) +
+std::vector<std::int64_t> shares(const std::vector<double>& weights, std::int64_t total) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<std::int64_t> counts;
+  std::vector<std::pair<double, std::size_t>> rests;  // largest first
+  std::int64_t given = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const double exact = weights[i] / sum * static_cast<double>(total);
+    counts.push_back(static_cast<std::int64_t>(exact));
+    rests.emplace_back(static_cast<double>(counts.back()) - exact, i);
+    given += counts.back();
+  }
+  std::sort(rests.begin(), rests.end());
+  for (std::size_t i = 0; given < total; i = (i + 1) % rests.size(), ++given) ++counts[rests[i].second];
+  return counts;
+}
+
+namespace {
+
+[[noreturn]] void too_short(const std::string& what, std::int64_t tokens, std::int64_t sequence) {
+  throw Error(Exit::data, what + " holds " + std::to_string(tokens) +
+                              " tokens, but one sample needs model.sequence + 1 = " + std::to_string(sequence + 1) +
                               "; give more data or a shorter sequence");
 }
 
-std::int64_t Sampler::first_token(std::int64_t sample) const {
+}  // namespace
+
+Sampler::Sampler(const TokenSource& source, std::int64_t sequence, std::uint64_t seed)
+    : source_(source), sequence_(sequence), seed_(seed) {
+  std::vector<double> weights;
+  for (const Corpus& corpus : source.corpora()) {
+    const std::int64_t held = (corpus.tokens.count() - 1) / sequence;
+    if (held < 1)
+      too_short(corpus.name.empty() ? "the data (" + source.describe() + ")" : corpus.name, corpus.tokens.count(),
+                sequence);
+    parts_.push_back({corpus, held, 0, 0});
+    weights.push_back(corpus.weight);
+    n_ += held;
+  }
+  const std::vector<std::int64_t> counts = shares(weights, n_);
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (counts[i] == 0)
+      throw Error(Exit::data, "data.weights give " + parts_[i].corpus.name + " none of the " + std::to_string(n_) +
+                                  " samples of an epoch; raise its weight or leave it out");
+    parts_[i].first = first;
+    parts_[i].count = counts[i];
+    first += counts[i];
+  }
+}
+
+Sampler::Place Sampler::place_of(std::int64_t sample) const {
   require(sample >= 0, "samples are numbered from 0");
-  return shuffled(seed_, epoch_of(sample), sample % n_, n_) * sequence_;
+  const std::int64_t epoch = epoch_of(sample), drawn = shuffled(seed_, epoch, sample % n_, n_);
+  const auto behind = std::upper_bound(parts_.begin(), parts_.end(), drawn,
+                                       [](std::int64_t i, const Part& part) { return i < part.first; });
+  const Part& part = *(behind - 1);
+  const auto number = static_cast<std::size_t>(behind - 1 - parts_.begin());
+  std::int64_t inside = drawn - part.first;
+  if (part.count != part.held) {  // number `all` of all draws from this corpus, shuffled for each pass over it
+    const std::int64_t all = epoch * part.count + inside;
+    const std::uint64_t own_seed = seed_ + 0x9e3779b97f4a7c15ULL * (number + 1);
+    inside = shuffled(own_seed, all / part.held, all % part.held, part.held);
+  }
+  return {number, part.corpus.tokens.first + inside * sequence_};
+}
+
+std::size_t Sampler::corpus_of(std::int64_t sample) const {
+  return place_of(sample).part;
+}
+
+std::vector<Sampler::Use> Sampler::uses() const {
+  double sum = 0;
+  for (const Part& part : parts_) sum += part.corpus.weight;
+  std::vector<Use> uses;
+  for (const Part& part : parts_) uses.push_back({part.corpus.name, part.corpus.weight / sum, part.held, part.count});
+  return uses;
 }
 
 void Sampler::read(std::int64_t sample, std::span<std::int32_t> tokens) const {
   require(static_cast<std::int64_t>(tokens.size()) == sequence_ + 1, "a sample is sequence + 1 tokens");
-  source_.read(first_token(sample), tokens);
+  source_.read(place_of(sample).token, tokens);
 }
 
 std::vector<std::int32_t> Sampler::document_starts(std::int64_t sample) const {
-  const std::int64_t first = first_token(sample);
+  const std::int64_t first = place_of(sample).token;
   std::vector<std::int32_t> places{0};
   for (const std::int64_t start : source_.document_starts(first, sequence_)) {
     if (start > first) places.push_back(static_cast<std::int32_t>(start - first));
   }
   return places;
+}
+
+std::vector<std::string> describe_passes(const Sampler& sampler, std::int64_t n_samples, const std::string& repeat) {
+  const double epochs = static_cast<double>(n_samples) / static_cast<double>(sampler.samples_per_epoch());
+  std::vector<std::string> lines, repeated;
+  for (const Sampler::Use& use : sampler.uses()) {
+    const double passes = use.passes(epochs);
+    const std::string who = use.name.empty() ? "the data" : use.name;
+    std::string line = format("%.3g passes over ", passes) + who;
+    if (!use.name.empty())
+      line += format(": %.4g %% of the samples, %lld an epoch of the %lld it holds", 100 * use.weight,
+                     static_cast<long long>(use.per_epoch), static_cast<long long>(use.held));
+    if (passes > 1) {
+      repeated.push_back(line);
+      line += " (repeats)";
+    }
+    lines.push_back(line);
+  }
+  if (repeat != "refuse" || repeated.empty()) return lines;
+  std::string text = "data.repeat = \"refuse\", but a run of " + std::to_string(n_samples) + " samples makes";
+  for (const std::string& line : repeated) text += "\n  " + line;
+  throw Error(Exit::data, text + "\ngive more data, fewer steps, other data.weights, or data.repeat = \"announce\"");
 }
 
 }  // namespace trireme

@@ -23,6 +23,8 @@ const char* const expected<std::string> = "a string";
 template <>
 const char* const expected<std::vector<std::int64_t>> = "a list of integers such as [1, 2]";
 template <>
+const char* const expected<std::vector<double>> = "a list of numbers such as [0.7, 0.3]";
+template <>
 const char* const expected<std::vector<std::string>> = "a list of strings such as [\"a\", \"b\"]";
 
 template <class T>

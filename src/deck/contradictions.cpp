@@ -118,25 +118,43 @@ void check_files(const DataDeck& data, Contradictions& list) {
                     "data.paths is empty, but data.source = \"" + data.source +
                         "\" reads files: name them, or use data.source = \"mock\""});
   }
-  if (mock && !(data.paths.empty() && data.validation_paths.empty())) {
-    list.push_back({{"data.paths", "data.validation_paths", "data.source"},
-                    "data.paths and data.validation_paths have no effect" + with});
-  }
-  for (const auto& paths : {data.paths, data.validation_paths}) {
+  const std::vector<std::string> path_keys{"data.paths", "data.validation_paths", "data.test_paths"};
+  for (const auto& paths : {data.paths, data.validation_paths, data.test_paths}) {
+    if (mock && !paths.empty()) {
+      list.push_back({{"data.paths", "data.validation_paths", "data.test_paths", "data.source"},
+                      "data.paths, data.validation_paths and data.test_paths have no effect" + with});
+      break;
+    }
     for (const std::string& path : paths) {
-      if (path.empty())
-        list.push_back({{"data.paths", "data.validation_paths"}, "a data path is empty: expected a file name"});
+      if (path.empty()) list.push_back({path_keys, "a data path is empty: expected a file name"});
     }
   }
+  if (mock && !data.tokenizer.empty())
+    list.push_back(
+        {{"data.tokenizer", "data.source"}, setting("data.tokenizer", data.tokenizer) + " has no effect" + with});
   if (data.source != "tokens" && data.dtype != "auto") {
     list.push_back({{"data.dtype", "data.source"}, setting("data.dtype", data.dtype) + " has no effect" + with});
+  }
+}
+
+void check_weights(const DataDeck& data, Contradictions& list) {
+  if (data.weights.empty()) return;
+  if (data.weights.size() != data.paths.size()) {
+    list.push_back({{"data.weights", "data.paths"},
+                    "data.weights has " + std::to_string(data.weights.size()) + " entries, but data.paths has " +
+                        std::to_string(data.paths.size()) + ": state one weight for each"});
+  }
+  for (const double weight : data.weights) {
+    if (weight > 0) continue;
+    list.push_back({{"data.weights"}, "data.weights holds " + text_of(weight) + ", expected numbers above 0"});
+    break;
   }
 }
 
 void check_tokens(const Deck& deck, Contradictions& list) {
   const DataDeck& data = deck.data;
   const std::int64_t vocab = deck.model.vocab;
-  const bool text = data.source == "text";
+  const bool text = data.source == "text" && data.tokenizer == "byte";
   if (text && vocab < k_byte_tokens) {
     list.push_back({{"model.vocab", "data.source"},
                     setting("model.vocab", vocab) +
@@ -151,8 +169,9 @@ void check_tokens(const Deck& deck, Contradictions& list) {
         {{"data.eod", "data.source"},
          setting("data.eod", data.eod) + ", but the byte tokenizer of data.source = \"text\" ends documents with 256"});
   }
-  if (data.mask_eod && data.eod == -1 && !text) {
-    list.push_back({{"data.mask_eod", "data.eod"}, "data.mask_eod = true needs data.eod, the id of the token to mask"});
+  if (data.mask_eod && data.eod == -1 && data.tokenizer.empty()) {
+    list.push_back({{"data.mask_eod", "data.eod"},
+                    "data.mask_eod = true needs data.eod, the id of the token to mask, or data.tokenizer"});
   }
   if ((data.mask_documents || data.reset_positions) && data.source == "mock" && data.eod == -1) {
     list.push_back({{"data.mask_documents", "data.reset_positions", "data.eod", "data.source"},
@@ -205,6 +224,7 @@ void check_training(const Deck& deck, Contradictions& list) {
   check_precision(deck.precision, list);
   check_lr(deck, list);
   check_files(deck.data, list);
+  check_weights(deck.data, list);
   check_tokens(deck, list);
   check_validation(deck, list);
   check_run(deck, list);

@@ -55,6 +55,7 @@ Limit<std::string> not_empty() {
 template Limit<bool> any();
 template Limit<std::string> any();
 template Limit<std::vector<std::int64_t>> any();
+template Limit<std::vector<double>> any();
 template Limit<std::vector<std::string>> any();
 template Limit<std::int64_t> at_least(std::int64_t);
 template Limit<double> at_least(double);

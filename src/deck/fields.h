@@ -15,8 +15,9 @@ struct Slot {
   T* value;
   Limit<T> limit;
 };
-using AnySlot = std::variant<Slot<bool>, Slot<std::int64_t>, Slot<double>, Slot<std::string>,
-                             Slot<std::vector<std::int64_t>>, Slot<std::vector<std::string>>>;
+using AnySlot =
+    std::variant<Slot<bool>, Slot<std::int64_t>, Slot<double>, Slot<std::string>, Slot<std::vector<std::int64_t>>,
+                 Slot<std::vector<double>>, Slot<std::vector<std::string>>>;
 
 struct Field {
   std::string section, name, doc;

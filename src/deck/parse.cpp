@@ -84,10 +84,12 @@ void Loader::report_unknown(const std::string& where, const std::string& section
   report(where, text);
 }
 
+void resolve(std::string& path, const std::string& base) {
+  if (!path.empty()) path = fs::absolute(fs::path(base).parent_path() / path).lexically_normal().string();
+}
+
 void resolve(std::vector<std::string>& paths, const std::string& base) {
-  for (std::string& path : paths) {
-    if (!path.empty()) path = fs::absolute(fs::path(base).parent_path() / path).lexically_normal().string();
-  }
+  for (std::string& path : paths) resolve(path, base);
 }
 
 void Loader::add(const Origin& origin, const std::string& section, const std::string& name, const TomlValue& value) {
@@ -104,6 +106,8 @@ void Loader::add(const Origin& origin, const std::string& section, const std::st
   stated[field->key()] = {++n_statements, origin.where};
   if (field->key() == "data.paths") resolve(deck.data.paths, origin.file);
   if (field->key() == "data.validation_paths") resolve(deck.data.validation_paths, origin.file);
+  if (field->key() == "data.test_paths") resolve(deck.data.test_paths, origin.file);
+  if (field->key() == "data.tokenizer" && deck.data.tokenizer != "byte") resolve(deck.data.tokenizer, origin.file);
 }
 
 void Loader::report_section(const std::string& where, const std::string& name) {
@@ -197,7 +201,8 @@ void fill_derived(Deck& deck) {
   if (deck.lr.decay == 0) deck.lr.decay = deck.run.steps;
   if (deck.lr.wsd_decay == 0 && deck.lr.shape == "wsd") deck.lr.wsd_decay = div_up(deck.lr.decay, 10);
   if (deck.precision.compute == "fp64") deck.precision.optimizer = "fp64";
-  if (deck.data.source == "text" && deck.data.eod == -1) deck.data.eod = k_byte_end;
+  if (deck.data.source == "text" && deck.data.tokenizer.empty()) deck.data.tokenizer = "byte";
+  if (deck.data.tokenizer == "byte" && deck.data.eod == -1) deck.data.eod = k_byte_end;
 }
 
 void throw_problems(const std::vector<std::string>& problems) {

@@ -98,6 +98,10 @@ std::string text_of(const std::vector<std::int64_t>& values) {
   return list_text(values);
 }
 
+std::string text_of(const std::vector<double>& values) {
+  return list_text(values);
+}
+
 std::string text_of(const std::vector<std::string>& values) {
   return list_text(values);
 }

@@ -12,6 +12,7 @@ std::string text_of(std::int64_t value);
 std::string text_of(double value);  // the shortest digits that read back, always with a point or an exponent
 std::string text_of(const std::string& value);
 std::string text_of(const std::vector<std::int64_t>& values);
+std::string text_of(const std::vector<double>& values);
 std::string text_of(const std::vector<std::string>& values);
 
 // "model.heads = 12", as messages quote a setting.

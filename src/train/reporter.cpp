@@ -128,11 +128,19 @@ void Reporter::step(const StepReport& r) {
   window_steps_ = window_tokens_ = 0;
 }
 
-void Reporter::validation(std::int64_t step, double loss, double seconds) {
+void Reporter::held_out(const char* part, std::int64_t step, double loss, double seconds) {
   if (voice_ == Voice::silent) return;
-  log().info(format("step %lld  validation loss %.5f  (perplexity %.3f, %.2f s)", static_cast<long long>(step), loss,
+  log().info(format("step %lld  %s loss %.5f  (perplexity %.3f, %.2f s)", static_cast<long long>(step), part, loss,
                     std::exp(loss), seconds));
-  write(format("{\"step\":%lld,\"validation_loss\":", static_cast<long long>(step)) + number(loss) + "}");
+  write(format("{\"step\":%lld,\"%s_loss\":", static_cast<long long>(step), part) + number(loss) + "}");
+}
+
+void Reporter::validation(std::int64_t step, double loss, double seconds) {
+  held_out("validation", step, loss, seconds);
+}
+
+void Reporter::test(std::int64_t step, double loss, double seconds) {
+  held_out("test", step, loss, seconds);
 }
 
 void Reporter::busy(std::int64_t step, const BusyTimes& times) {

@@ -32,8 +32,15 @@ CheckpointHead read_head(const MpiSession& session, const std::string& path) {
   return head;
 }
 
-void check_data(const Deck& deck, const std::string& fingerprint, const Attributes& attributes,
-                const std::string& path) {
+void check_data(const Deck& deck, const std::string& fingerprint, const std::string& tokenizer,
+                const Attributes& attributes, const std::string& path) {
+  const auto known = attributes.find("tokenizer");
+  const bool other = known != attributes.end() && !tokenizer.empty() && known->second != tokenizer;
+  if (other && !deck.data.accept_change) {
+    throw SharedError(Exit::data, path + " was trained with another tokenizer (" + known->second + ", now " +
+                                      tokenizer +
+                                      "): restore it, or set data.accept_change = true if its ids mean the same");
+  }
   const auto data = attributes.find("data");
   if (data == attributes.end() || data->second == fingerprint || deck.data.accept_change) return;
   throw SharedError(Exit::data, path + " was trained on other data (fingerprint " + data->second + ", now " +

@@ -32,13 +32,14 @@ std::string gib(std::size_t bytes) {
 }  // namespace
 
 Saver::Saver(const Deck& deck, const MpiSession& session, const Job& job, Engine& engine, Reporter& reporter,
-             std::string data)
+             std::string data, std::string tokenizer)
     : deck_(deck),
       session_(session),
       job_(job),
       engine_(engine),
       reporter_(reporter),
       data_(std::move(data)),
+      tokenizer_(std::move(tokenizer)),
       folder_(deck.run.output + "/checkpoints"),
       options_(options_from(deck.checkpoint)) {
   choose_mode();
@@ -106,7 +107,7 @@ std::optional<Progress> Saver::load(const std::string& path, Contents contents) 
   const double start = wall_seconds();
   const CheckpointHead head = read_head(session_, path);
   check_model(deck_, head.attributes, path);
-  if (contents == Contents::all) check_data(deck_, data_, head.attributes, path);
+  if (contents == Contents::all) check_data(deck_, data_, tokenizer_, head.attributes, path);
   try {
     load_checkpoint(path, to_load(engine_, contents, head.masters), *job_.control, *job_.backend);
   } catch (const Damaged& error) {
@@ -145,6 +146,7 @@ Attributes Saver::attributes_of(const Progress& progress) const {
   attributes["seed"] = std::to_string(deck_.run.seed);
   attributes["grid"] = to_string(job_.grid->here());
   attributes["data"] = data_;
+  if (!tokenizer_.empty()) attributes["tokenizer"] = tokenizer_;
   attributes["date"] = utc_now();
   attributes["git_revision"] = git_revision();
   return attributes;

@@ -8,6 +8,7 @@
 #include "trireme/base/check.h"
 #include "trireme/base/log.h"
 #include "trireme/deck/read.h"
+#include "trireme/train/data_start.h"
 #include "trireme/train/lr.h"
 #include "trireme/train/restarts.h"
 #include "trireme/train/start_up.h"
@@ -21,45 +22,51 @@ constexpr double k_state_bytes = 14;  // of a checkpoint, about, per parameter: 
 
 }  // namespace
 
-Trainer::Trainer(const Deck& deck, const MpiSession& session)
-    : deck_(deck),
+Trainer::Trainer(const Deck& stated, const MpiSession& session)
+    : deck_(settled_deck(stated, session, tokenizer_)),
       session_(session),
       start_(wall_seconds()),
-      watchdog_(session, deck.run.hang_minutes, deck.run.output + "/hang.txt"),
-      model_(deck.model),
-      job_(make_job(deck, session, &watchdog_.recorder())),
-      scaler_(deck.precision),
-      spikes_(deck.optimizer.spike_sigma, static_cast<std::size_t>(deck.optimizer.spike_window)) {
+      watchdog_(session, deck_.run.hang_minutes, deck_.run.output + "/hang.txt"),
+      model_(deck_.model),
+      job_(make_job(deck_, session, &watchdog_.recorder())),
+      scaler_(deck_.precision),
+      spikes_(deck_.optimizer.spike_sigma, static_cast<std::size_t>(deck_.optimizer.spike_window)) {
   open_run_folder();
   watch_signals();
   const GridPoint& here = job_.grid->here();
   together(session, [&] {
-    data_ = open_tokens(deck.data, deck.model.vocab, deck.model.sequence, static_cast<std::uint64_t>(deck.run.seed));
+    data_ =
+        open_tokens(deck_.data, deck_.model.vocab, deck_.model.sequence, static_cast<std::uint64_t>(deck_.run.seed));
   });
-  plan_ = plan_rank(deck, model_, here, job_.kind);
+  plan_ = plan_rank(deck_, model_, here, job_.kind);
   check_memory(plan_, *job_.backend);
   together(session, [&] {
-    feed_ = std::make_unique<BatchFeed>(deck, here, data_.training.get(), job_.control.get());
-    if (!data_.validation) return;
-    validation_feed_ = std::make_unique<BatchFeed>(deck, here, data_.validation.get(), job_.control.get());
+    feed_ = std::make_unique<BatchFeed>(deck_, here, data_.training.get(), job_.control.get());
+    const auto feed_of = [&](const TokenSource* source) {
+      return source == nullptr ? nullptr : std::make_unique<BatchFeed>(deck_, here, source, job_.control.get());
+    };
+    validation_feed_ = feed_of(data_.validation.get());
+    test_feed_ = feed_of(data_.test.get());
+    data_lines_ = data_lines(deck_, data_);
   });
   const double peak =
-      deck.device.peak_tflops > 0 ? deck.device.peak_tflops * 1e12 : known_peak(job_.backend->describe());
+      deck_.device.peak_tflops > 0 ? deck_.device.peak_tflops * 1e12 : known_peak(job_.backend->describe());
   reporter_ =
-      std::make_unique<Reporter>(deck, rank0() ? Reporter::Voice::speaking : Reporter::Voice::silent,
+      std::make_unique<Reporter>(deck_, rank0() ? Reporter::Voice::speaking : Reporter::Voice::silent,
                                  flops_per_token(model_), peak, session.size(), static_cast<double>(plan_.total()));
-  requests_ = std::make_unique<Requests>(deck, session, start_,
+  requests_ = std::make_unique<Requests>(deck_, session, start_,
                                          k_state_bytes * static_cast<double>(model_.table().n_elements()));
   if (job_.kind == DeviceKind::cpu && session.size() > 1)
     stragglers_ = std::make_unique<Stragglers>(*job_.control, session.host());
   print_start_up_table();
-  engine_ = std::make_unique<Engine>(deck, model_, *job_.grid, *job_.backend, plan_.sizes, Wires::real);
+  engine_ = std::make_unique<Engine>(deck_, model_, *job_.grid, *job_.backend, plan_.sizes, Wires::real);
   engine_->initialise();
-  saver_ = std::make_unique<Saver>(deck, session, job_, *engine_, *reporter_, data_.training->fingerprint());
+  saver_ =
+      std::make_unique<Saver>(deck_, session, job_, *engine_, *reporter_, data_.training->fingerprint(), tokenizer_);
   if (const std::optional<Progress> found = saver_->resume()) progress_ = *found;
   if (progress_.step > 0) scaler_.restore(progress_.scaler);
   spikes_.restore(progress_.recent);
-  on_rank_0(session, [&] { note_start(deck.run.output, progress_.step, print_deck(deck), deck.run.max_restarts); });
+  on_rank_0(session, [&] { note_start(deck_.run.output, progress_.step, print_deck(deck_), deck_.run.max_restarts); });
 }
 
 Trainer::~Trainer() = default;
@@ -85,8 +92,7 @@ void Trainer::open_run_folder() {
 
 void Trainer::print_start_up_table() const {
   std::vector<std::string> lines = job_.decisions;
-  lines.push_back("data        training: " + data_.training->describe());
-  lines.push_back("            validation: " + (data_.validation ? data_.validation->describe() : std::string("none")));
+  lines.insert(lines.end(), data_lines_.begin(), data_lines_.end());
   lines.push_back("time        " + requests_->describe());
   log().info(start_up_table(deck_, model_, plan_, session_.size(), lines));
 }
@@ -122,6 +128,7 @@ Exit Trainer::run() {
   saver_->wait();
   if ((early || deck_.checkpoint.at_end) && progress_.step > saver_->saved_step()) saver_->save_now(progress_);
   saved();
+  if (!early) test();
   if (!early) reporter_->event(progress_.step, "finished", "finished: " + deck_.run.output);
   if (early) reporter_->event(progress_.step, "stopped", "stopped early after saving; run the same command to go on");
   return early ? Exit::requeue : Exit::finished;
@@ -211,17 +218,27 @@ double Trainer::device_time() {
   return job_.backend->time_of(mark);
 }
 
-double Trainer::validate() {
-  const double start = wall_seconds();
+double Trainer::evaluate(const BatchFeed& feed, std::int64_t batches) {
   double loss = 0, targets = 0;
-  for (std::int64_t i = 0; i < deck_.eval.batches; ++i) {
-    const HostBatch batch = read_together(session_, *validation_feed_, i * deck_.batch.global, deck_.batch.global);
+  for (std::int64_t i = 0; i < batches; ++i) {
+    const HostBatch batch = read_together(session_, feed, i * deck_.batch.global, deck_.batch.global);
     loss += engine_->numbers(engine_->evaluate(batch), 1).loss_sum;
     targets += static_cast<double>(batch.n_targets);
   }
-  loss /= std::max(1.0, targets);
+  return loss / std::max(1.0, targets);
+}
+
+void Trainer::validate() {
+  const double start = wall_seconds(), loss = evaluate(*validation_feed_, deck_.eval.batches);
   reporter_->validation(progress_.step, loss, wall_seconds() - start);
-  return loss;
+}
+
+void Trainer::test() {
+  if (!test_feed_) return;
+  const std::int64_t samples = test_feed_->samples_per_epoch();
+  const double start = wall_seconds();
+  const double loss = evaluate(*test_feed_, std::max<std::int64_t>(1, samples / deck_.batch.global));
+  reporter_->test(progress_.step, loss, wall_seconds() - start);
 }
 
 void Trainer::save() {

@@ -7,6 +7,7 @@
 #include "trireme/train/batch_feed.h"
 #include "trireme/train/commands.h"
 #include "trireme/train/comparison.h"
+#include "trireme/train/data_start.h"
 #include "trireme/train/engine.h"
 #include "trireme/train/job.h"
 #include "trireme/train/lr.h"
@@ -87,8 +88,10 @@ double compare_gradients(const Deck& deck, const MpiSession& session, const Job&
 
 }  // namespace
 
-Exit verify(const Deck& deck, const MpiSession& session, int steps) {
-  log().open(session.rank() == 0, log_level_from(deck.log.level), "");
+Exit verify(const Deck& stated, const MpiSession& session, int steps) {
+  log().open(session.rank() == 0, log_level_from(stated.log.level), "");
+  std::string tokenizer;
+  const Deck deck = settled_deck(stated, session, tokenizer);
   const Job job = make_job(deck, session, nullptr);
   const Deck one_deck = one_rank_deck(deck);
   const Model model(deck.model);

@@ -13,12 +13,16 @@ namespace trireme {
 // bits that holds n, keyed by Philox, walked until inside). Bijective for every n >= 1.
 std::int64_t shuffled(std::uint64_t seed, std::int64_t epoch, std::int64_t i, std::int64_t n);
 
+// `total` items in proportion to the weights, rounded so that they add up: each within one of its exact share.
+std::vector<std::int64_t> shares(const std::vector<double>& weights, std::int64_t total);
+
+// An epoch is as many samples as all corpora hold, and of each corpus exactly its share by weight. A corpus is gone
+// through in an order of its own, all of it before anything again, over the ends of epochs. One corpus, or shares that
+// are what the corpora hold, is plain shuffling.
 class Sampler {
  public:
   Sampler(const TokenSource& source, std::int64_t sequence, std::uint64_t seed);
-  std::int64_t samples_per_epoch() const {
-    return n_;
-  }  // floor((tokens - 1) / sequence), at least 1 or Error(Exit::data)
+  std::int64_t samples_per_epoch() const { return n_; }
   std::int64_t epoch_of(std::int64_t sample) const { return sample / n_; }
   // tokens: sequence + 1 of them; inputs are [0, sequence), targets [1, sequence].
   void read(std::int64_t sample, std::span<std::int32_t> tokens) const;
@@ -26,12 +30,34 @@ class Sampler {
   // is in general the middle of a document). With `sequence` behind them these are the cumulative lengths.
   std::vector<std::int32_t> document_starts(std::int64_t sample) const;
 
+  struct Use {
+    std::string name;
+    double weight;                 // of all, adding up to 1
+    std::int64_t held, per_epoch;  // samples in the corpus, and drawn from it in an epoch: exact
+    double passes(double epochs) const { return epochs * static_cast<double>(per_epoch) / static_cast<double>(held); }
+  };
+  std::vector<Use> uses() const;
+  std::size_t corpus_of(std::int64_t sample) const;  // index in uses()
+
  private:
-  std::int64_t first_token(std::int64_t sample) const;
+  struct Part {
+    Corpus corpus;
+    std::int64_t held, first, count;  // samples: in it, before it in an epoch, of it in an epoch
+  };
+  struct Place {
+    std::size_t part;
+    std::int64_t token;
+  };
+  Place place_of(std::int64_t sample) const;
 
   const TokenSource& source_;
-  std::int64_t sequence_, n_;
+  std::int64_t sequence_, n_ = 0;
   std::uint64_t seed_;
+  std::vector<Part> parts_;
 };
+
+// How often a run of n_samples passes over each corpus, for people. Throws Error(Exit::data) where a corpus would be
+// repeated and `repeat` (data.repeat) is "refuse".
+std::vector<std::string> describe_passes(const Sampler& sampler, std::int64_t n_samples, const std::string& repeat);
 
 }  // namespace trireme

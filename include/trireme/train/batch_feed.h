@@ -24,6 +24,7 @@ class BatchFeed {
   // Its two halves: what may throw and what may wait for other ranks.
   HostBatch read_tokens(std::int64_t first, std::int64_t sequences) const;
   void count_targets(HostBatch& batch) const;
+  std::int64_t samples_per_epoch() const { return sampler_ ? sampler_->samples_per_epoch() : 0; }
   std::int64_t epoch_of(std::int64_t sample) const { return sampler_ ? sampler_->epoch_of(sample) : 0; }
 
  private:

@@ -30,6 +30,7 @@ class Reporter {
   void restart_clock(double time);  // what passed since the last step (a save, a validation) is no training time
   void step(const StepReport& report);
   void validation(std::int64_t step, double loss, double seconds);
+  void test(std::int64_t step, double loss, double seconds);
   void busy(std::int64_t step, const BusyTimes& times);
   void event(std::int64_t step, const std::string& kind, const std::string& text);
   // With numbers of its own: {"stall_s", 0.12}.
@@ -37,6 +38,7 @@ class Reporter {
   void event(std::int64_t step, const std::string& kind, const std::string& text, const Numbers& numbers);
 
  private:
+  void held_out(const char* part, std::int64_t step, double loss, double seconds);
   using Clock = std::chrono::steady_clock;
   void write(const std::string& json);
 

@@ -21,7 +21,7 @@ CheckpointHead read_head(const MpiSession& session, const std::string& path);
 
 // Throw SharedError(Exit::data) with what differs; differences that do no harm are warned of.
 void check_model(const Deck& deck, const Attributes& attributes, const std::string& path);
-void check_data(const Deck& deck, const std::string& fingerprint, const Attributes& attributes,
-                const std::string& path);
+void check_data(const Deck& deck, const std::string& fingerprint, const std::string& tokenizer,
+                const Attributes& attributes, const std::string& path);
 
 }  // namespace trireme

@@ -17,9 +17,10 @@ namespace trireme {
 
 class Saver {
  public:
-  // data: fingerprint of the training tokens. All references must outlive it.
+  // data, tokenizer: fingerprints of the training tokens and of what made them (empty: not known). All references must
+  // outlive it.
   Saver(const Deck& deck, const MpiSession& session, const Job& job, Engine& engine, Reporter& reporter,
-        std::string data);
+        std::string data, std::string tokenizer);
 
   // Loads what run.resume asks for into the engine; nothing: the run starts at step 0 (weights_only: with those
   // weights).
@@ -68,7 +69,7 @@ class Saver {
   const Job& job_;
   Engine& engine_;
   Reporter& reporter_;
-  std::string data_, folder_, mode_;
+  std::string data_, tokenizer_, folder_, mode_;
   SaveOptions options_;
   std::int64_t saved_step_ = -1;
   double longest_ = 0;

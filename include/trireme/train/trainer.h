@@ -45,7 +45,9 @@ class Trainer {
   void check_replicas();
   void log_layers(double loss_scale);
   void settle();  // reads the numbers of the outstanding step and reports them
-  double validate();
+  double evaluate(const BatchFeed& feed, std::int64_t batches);
+  void validate();
+  void test();           // once, after the last step
   double device_time();  // seconds on the device's clock when it has done all it was given
   void save();
   void saved();
@@ -54,7 +56,8 @@ class Trainer {
   bool rank0() const { return session_.rank() == 0; }
   std::string checkpoint_folder() const { return deck_.run.output + "/checkpoints"; }
 
-  const Deck& deck_;
+  std::string tokenizer_;  // fingerprint; set with deck_
+  const Deck deck_;        // with what the tokenizer says
   const MpiSession& session_;
   double start_;
   Watchdog watchdog_;
@@ -63,7 +66,8 @@ class Trainer {
   RankPlan plan_;
   TokenSplit data_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<BatchFeed> feed_, validation_feed_;
+  std::unique_ptr<BatchFeed> feed_, validation_feed_, test_feed_;
+  std::vector<std::string> data_lines_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<Saver> saver_;
   std::unique_ptr<Requests> requests_;

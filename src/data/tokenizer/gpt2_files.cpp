@@ -38,7 +38,7 @@ void read_merges(const std::string& text, const std::string& path, PipelineParts
 }  // namespace
 
 PipelineParts read_gpt2_files(const std::string& vocabulary, const std::string& merges) {
-  const std::string vocabulary_text = text_of(vocabulary), merges_text = text_of(merges);
+  const std::string vocabulary_text = file_text(vocabulary), merges_text = file_text(merges);
   PipelineParts parts;
   add_byte_level_vocabulary(json_of(vocabulary_text, vocabulary), vocabulary, parts);
   read_merges(merges_text, merges, parts);

@@ -34,7 +34,7 @@ std::optional<std::int32_t> id_of(const PipelineParts& parts, const std::string&
 void read_config_beside(const std::string& path, PipelineParts& parts) {
   const fs::path config_path = fs::path(path).parent_path() / "tokenizer_config.json";
   if (!fs::exists(config_path)) return;
-  const nlohmann::json config = json_of(text_of(config_path.string()), config_path.string());
+  const nlohmann::json config = json_of(file_text(config_path.string()), config_path.string());
   if (!config.is_object()) throw Error(Exit::data, config_path.string() + " is no JSON object");
   const auto end = named_token(config, "eos_token");
   if (!end) return;

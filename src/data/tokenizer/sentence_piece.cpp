@@ -91,7 +91,7 @@ std::string SentencePiece::describe() const {
 }  // namespace
 
 std::unique_ptr<Tokenizer> open_sentence_piece(const std::string& path) {
-  return std::make_unique<SentencePiece>(path, text_of(path));
+  return std::make_unique<SentencePiece>(path, file_text(path));
 }
 
 }  // namespace trireme

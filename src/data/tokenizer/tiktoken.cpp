@@ -137,12 +137,12 @@ Known settings_of(std::int64_t n_ranks, const std::string& path) {
 }  // namespace
 
 bool looks_like_tiktoken(const std::string& path) {
-  const std::string text = text_of(path);
+  const std::string text = file_text(path);
   return parse(std::string_view(text).substr(0, text.find('\n'))).has_value();
 }
 
 PipelineParts read_tiktoken(const std::string& path) {
-  const std::string text = text_of(path);
+  const std::string text = file_text(path);
   PipelineParts parts;
   read_ranks(text, path, parts.vocabulary);
   const Known known = settings_of(parts.vocabulary.n_tokens(), path);

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-std::string text_of(const std::string& path) {
+std::string file_text(const std::string& path) {
   const InputFile file(path, "tokenizer");
   if (file.size() > std::int64_t{1} << 30)
     throw Error(Exit::data, path + " has " + bytes_text(static_cast<double>(file.size())) +

@@ -18,7 +18,7 @@ PipelineParts read_tokenizer_json(const std::string& path);
 bool looks_like_tiktoken(const std::string& path);
 
 // The whole of a file; throws Error(Exit::data) where it cannot be read or is larger than 1 GiB.
-std::string text_of(const std::string& path);
+std::string file_text(const std::string& path);
 nlohmann::json json_of(const std::string& text, const std::string& path);
 std::string hash_text(const std::string& what, std::initializer_list<std::string_view> contents);
 

@@ -121,7 +121,7 @@ void read_steps(const JsonPlace& root, PipelineParts& parts, Decoding& decoding)
 }  // namespace
 
 PipelineParts read_tokenizer_json(const std::string& path) {
-  const std::string text = text_of(path);
+  const std::string text = file_text(path);
   const nlohmann::json json = json_of(text, path);
   const JsonPlace root(json, path + ":");
   root.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",

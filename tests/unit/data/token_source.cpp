@@ -196,7 +196,7 @@ TEST_CASE("too little to hold out is an error only where the fraction was chosen
 
   CHECK(split.validation == nullptr);
   CHECK(split.training->n_tokens() == 11);
-  CHECK_THAT(error, Contains("3: ") && Contains("holds out 2 of 11") && Contains("model.sequence + 1 = 5"));
+  CHECK_THAT(error, Contains("3: ") && Contains("leave 9, 2 and 0 of 11") && Contains("model.sequence + 1 = 5"));
 }
 
 TEST_CASE("the fingerprint follows the contents, the cut and the reading, not the name") {
