@@ -1,4 +1,4 @@
-// The command line: trireme train | plan | verify | deck. Everything else is in the library.
+// The command line: trireme train | plan | verify | generate | deck. Everything else is in the library.
 #include <boost/program_options.hpp>
 #include <cstdio>
 #include <iostream>
@@ -8,7 +8,9 @@
 #include "trireme/base/version.h"
 #include "trireme/comm/mpi.h"
 #include "trireme/deck/read.h"
+#include "trireme/infer/command.h"
 #include "trireme/train/commands.h"
+#include "trireme/train/job.h"
 #include "trireme/train/trainer.h"
 
 namespace po = boost::program_options;
@@ -21,6 +23,7 @@ constexpr const char* k_usage =
     "  trireme train  DECK [section.key=value ...]    under mpirun or srun: one rank per GPU, or CPU ranks\n"
     "  trireme plan   DECK --ranks N [section.key=value ...]    memory, FLOPs and traffic per stage, without MPI\n"
     "  trireme verify DECK [--steps K] [section.key=value ...]  this grid against one rank; exit 1 above the bound\n"
+    "  trireme generate PATH --prompt TEXT [...]      a checkpoint, run or Hugging Face folder speaks\n"
     "  trireme deck   [DECK] [section.key=value ...]  the resolved deck; without DECK every key with its meaning\n\n"
     "Exit codes: 0 finished, 1 verify failed, 2 deck or usage, 3 data or checkpoint, 4 a rank failed, 5 numbers not\n"
     "finite, 75 stopped early after saving: start it again.\n";
@@ -29,13 +32,30 @@ struct Arguments {
   std::string command, deck;
   std::vector<std::string> overrides;
   int ranks = 0, steps = 5;
+  GenerateRequest generate;
 };
 
+void add_generate_options(po::options_description& options, GenerateRequest& r) {
+  GenerateOptions& o = r.options;
+  options.add_options()("prompt", po::value<std::string>(), "generate: the text to continue, streamed")(
+      "prompts", po::value(&r.prompts), "generate: JSON lines with \"prompt\"; writes JSON lines with \"text\"")(
+      "output", po::value(&r.output), "generate: where they go; default: standard output")(
+      "tokens", po::value<std::int64_t>(), "generate: most new tokens of a text (128)")(
+      "temperature", po::value(&o.sampling.temperature), "generate: 0 always takes the most probable token (1)")(
+      "top-k", po::value(&o.sampling.top_k), "generate: only the k most probable tokens; 0: all (0)")(
+      "top-p", po::value(&o.sampling.top_p), "generate: only the most probable tokens up to this sum (1)")(
+      "seed", po::value(&o.sampling.seed), "generate: another seed, another text (1)")("batch", po::value(&r.batch),
+                                                                                       "generate: texts at a time (8)")(
+      "tokenizer", po::value(&r.tokenizer), "generate: file or folder of the tokenizer, or byte");
+}
+
 Arguments parse_arguments(int argc, char** argv) {
+  Arguments arguments;
   po::options_description visible("Options");
   visible.add_options()("help,h", "print this text")("version", "print the version");
   visible.add_options()("ranks", po::value<int>(), "plan: number of ranks")("steps", po::value<int>(),
                                                                             "verify: steps to compare");
+  add_generate_options(visible, arguments.generate);
   po::options_description all;
   all.add(visible).add_options()("words", po::value<std::vector<std::string>>(), "");
   po::positional_options_description positional;
@@ -43,10 +63,10 @@ Arguments parse_arguments(int argc, char** argv) {
   po::variables_map values;
   try {
     po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(), values);
+    po::notify(values);
   } catch (const po::error& error) {
     throw SharedError(Exit::usage, std::string(error.what()) + "; trireme --help shows the commands");
   }
-  Arguments arguments;
   std::vector<std::string> words;
   if (values.count("words") > 0) words = values["words"].as<std::vector<std::string>>();
   if (values.count("help") > 0 || (words.empty() && values.count("version") == 0)) {
@@ -68,6 +88,9 @@ Arguments parse_arguments(int argc, char** argv) {
     else
       arguments.deck = words[i];
   }
+  if (values.count("prompt") > 0) arguments.generate.prompt = values["prompt"].as<std::string>();
+  if (values.count("tokens") > 0) arguments.generate.tokens = values["tokens"].as<std::int64_t>();
+  arguments.generate.path = arguments.deck;
   if (values.count("ranks") > 0) arguments.ranks = values["ranks"].as<int>();
   if (values.count("steps") > 0) arguments.steps = values["steps"].as<int>();
   return arguments;
@@ -115,11 +138,47 @@ Deck shared_deck(const Arguments& arguments, const MpiSession& session) {
   }
 }
 
+// Rank 0 looks what there is; all ranks parse the same text.
+Weights shared_weights(const Arguments& arguments, const MpiSession& session) {
+  check(arguments.generate);
+  std::string packed, problem;
+  if (session.rank() == 0) {
+    try {
+      packed = pack(find_weights(arguments.generate.path));
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  problem = session.broadcast(problem);
+  if (!problem.empty()) throw SharedError(Exit::data, problem);
+  packed = session.broadcast(packed);
+  try {
+    return weights_from(unpack(packed), arguments.overrides, session.size());
+  } catch (const Error& error) {
+    throw SharedError(error.code, error.what());
+  }
+}
+
+Exit generate_text(const Arguments& arguments, const MpiSession& session) {
+  const Weights weights = shared_weights(arguments, session);
+  const Job job = make_job(weights.deck, session, nullptr);
+  const GeneratePlace place{*job.backend, *job.grid, *job.control, job.kind,
+                            dtype_from(weights.deck.precision.compute)};
+  try {
+    run_generate(arguments.generate, weights, place);
+  } catch (const Error& error) {  // what the user asked for is the same on all ranks, files need not be
+    if (error.code != Exit::usage && session.size() > 1) throw;
+    throw SharedError(error.code, error.what());
+  }
+  return Exit::finished;
+}
+
 int run_parallel(const Arguments& arguments) {
   const MpiSession session;
   try {
     const std::string problem = launcher_problem(session.size());
     if (!problem.empty()) throw Error(Exit::usage, problem);
+    if (arguments.command == "generate") return static_cast<int>(generate_text(arguments, session));
     const Deck deck = shared_deck(arguments, session);
     if (arguments.command == "verify") return static_cast<int>(verify(deck, session, arguments.steps));
     return static_cast<int>(Trainer(deck, session).run());
@@ -137,8 +196,9 @@ int run(const Arguments& arguments) {
   if (arguments.command == "version") return std::cout << "trireme " << version() << " (" << git_revision() << ")\n", 0;
   if (arguments.command == "deck") return run_deck(arguments);
   if (arguments.command == "plan") return run_plan(arguments);
-  if (arguments.command == "train" || arguments.command == "verify") return run_parallel(arguments);
-  throw Error(Exit::usage, "there is no command \"" + arguments.command + "\": train, plan, verify or deck");
+  for (const char* parallel : {"train", "verify", "generate"})
+    if (arguments.command == parallel) return run_parallel(arguments);
+  throw Error(Exit::usage, "there is no command \"" + arguments.command + "\": train, plan, verify, generate or deck");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # demo.sh TRIREME   Trains a small model on real English text on four ranks, stops half way, and goes on with the same four
-# ranks arranged differently. Everything lands in runs/demo. Run from the source folder.
+# ranks arranged differently; at the end the model speaks. Everything lands in runs/demo. Run from the source folder.
 set -euo pipefail
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # containers are root; Open MPI wants to be told twice
 trireme=${1:?usage: demo.sh TRIREME}
@@ -46,3 +46,10 @@ ranks parallel.tensor=2 parallel.data=2 run.resume=auto
 echo
 python3 tools/demo_report.py $run $text
 echo "trained in $((SECONDS - start)) s"
+echo
+echo "demo: what the model says"
+speak=("$trireme" generate $run --prompt "The hacker" --tokens 110 --temperature 0.7 --top-k 40 device.kind=cpu)
+printf '+'
+printf ' %q' "${speak[@]}"
+echo
+"${speak[@]}"

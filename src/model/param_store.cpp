@@ -90,12 +90,13 @@ ParamStore::ParamStore(const ParamTable& table, const GridPoint& here, const Par
     bucket.value = persistent.take(options.compute, {bucket.size});
   }
   for (Bucket& bucket : buckets_) {
-    bucket.grad = persistent.take(options.gradients, {bucket.size});
+    const bool trains = options.holds == Holds::values_and_gradients;
+    if (trains) bucket.grad = persistent.take(options.gradients, {bucket.size});
     for (const BucketPart& part : bucket.parts) {
       Param& param = params_[static_cast<std::size_t>(part.id)];
       param.box = part.box;
       param.value = bucket.value.slice_rows(part.offset, part.box.count()).as(part.box.extent);
-      param.grad = bucket.grad.slice_rows(part.offset, part.box.count()).as(part.box.extent);
+      if (trains) param.grad = bucket.grad.slice_rows(part.offset, part.box.count()).as(part.box.extent);
     }
   }
 }

@@ -8,29 +8,11 @@
 #include "trireme/base/check.h"
 #include "trireme/base/log.h"
 #include "trireme/io/hugging_face.h"
+#include "trireme/io/param_places.h"
 
 namespace trireme {
 
 namespace {
-
-// Box of one parameter in its dataset: stacked blocks have the layer as dimension 0.
-Box stacked(const ParamSpec& spec, const Box& box) {
-  if (spec.stack == spec.name) return box;
-  Box with_layer;
-  with_layer.offset.rank = with_layer.extent.rank = box.extent.rank + 1;
-  with_layer.offset[0] = spec.layer;
-  with_layer.extent[0] = 1;
-  for (int i = 0; i < box.extent.rank; ++i) {
-    with_layer.offset[i + 1] = box.offset[i];
-    with_layer.extent[i + 1] = box.extent[i];
-  }
-  return with_layer;
-}
-
-Shape stacked(const ParamSpec& spec, std::int64_t n_layers) {
-  if (spec.stack == spec.name) return spec.shape;
-  return spec.shape.rank == 1 ? Shape{n_layers, spec.shape[0]} : Shape{n_layers, spec.shape[0], spec.shape[1]};
-}
 
 // Blocks of the file that a tp rank holds whole where its part of the array is not contiguous. HDF5 takes blocks below
 // 4 GiB.

@@ -37,10 +37,13 @@ struct Bucket {
   Tensor value, grad;       // [size]
 };
 
+enum class Holds : std::uint8_t { values, values_and_gradients };
+
 struct ParamStoreOptions {
   DType compute = DType::f32, gradients = DType::f32;
   std::int64_t bucket_bytes = 64 << 20;  // of gradients
   bool sequence_parallel = true;
+  Holds holds = Holds::values_and_gradients;
 };
 
 class ParamStore {
