@@ -6,7 +6,8 @@ add_test(NAME unit.data.long COMMAND unit_data [.long])
 set_tests_properties(unit.data.long PROPERTIES LABELS slow TIMEOUT 1200)
 if(TARGET trireme_tool_preprocess)
   add_test(NAME system.preprocess COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/system/preprocess.py
-                                          $<TARGET_FILE:trireme_tool_preprocess> ${CMAKE_CURRENT_SOURCE_DIR}/data)
+                                          $<TARGET_FILE:trireme_tool_preprocess> $<TARGET_FILE:trireme_tool_inspect>
+                                          ${CMAKE_CURRENT_SOURCE_DIR}/data)
   set_tests_properties(system.preprocess PROPERTIES LABELS unit TIMEOUT 300)
 endif()
 add_test(NAME unit.data.huge COMMAND unit_data [.huge])

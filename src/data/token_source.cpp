@@ -54,7 +54,7 @@ std::unique_ptr<TokenSource> open_source(const Opening& to, const std::vector<st
 // The beginning of a document nearest to token `target`, inside (0, n); target itself where none is found near.
 std::int64_t near_document(const TokenSource& source, std::int64_t target) {
   const std::int64_t n = source.n_tokens();
-  for (std::int64_t reach = 1 << 12;; reach *= 8) {
+  for (std::int64_t reach = 1 << 9;; reach *= 8) {
     const std::int64_t first = std::max<std::int64_t>(target - reach, 1), last = std::min(target + reach, n);
     std::int64_t best = -1;
     for (const std::int64_t start : source.document_starts(first, last - first)) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""preprocess.py PREPROCESS DATA_FOLDER   Text in every form to token files, and what is said about text that is none."""
+"""preprocess.py PREPROCESS INSPECT DATA_FOLDER   Text in every form to token files, and what is said about text that is none."""
 import gzip
 import json
 import shutil
@@ -9,12 +9,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-PREPROCESS, DATA = sys.argv[1], Path(sys.argv[2])
+PREPROCESS, INSPECT, DATA = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 GPT2 = str(DATA / "tokenizers/gpt2")
 
 
-def run(*words, code=0, data=None):
-    done = subprocess.run([PREPROCESS, *map(str, words)], input=data, capture_output=True)
+def run(*words, code=0, data=None, program=PREPROCESS):
+    done = subprocess.run([program, *map(str, words)], input=data, capture_output=True)
     said = (done.stdout + done.stderr).decode()
     assert done.returncode == code, f"{words}: exit {done.returncode}, expected {code}\n{said}"
     return said
@@ -123,6 +123,26 @@ def merging(at):
     assert not (at / "z3.json").exists()
 
 
+def inspecting(at):
+    """Samples are shown with their documents and masks, from files and through a deck."""
+    (at / "d.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in ("one", "two", "three\n", "four")))
+    run("tokenize", at / "d.jsonl", "-o", at / "d")
+    said = run("data", at / "d", "0", "--sequence", 18, "--tokenizer", "byte", program=INSPECT)
+    for line in ('[0, 4) "one<|endoftext|>"', '[4, 8) "two<|endoftext|>"', '[8, 15) "three\\n<|endoftext|>"', '[15, 18) "fou"',
+                 'then     "r"', "1 an epoch"):
+        assert line in said, (line, said)
+    (at / "d.toml").write_text('[model]\nlayers = 1\nhidden = 8\nheads = 1\nvocab = 257\nsequence = 6\n[data]\n'
+                               'source = "tokens"\npaths = ["d"]\ntokenizer = "byte"\nmask_eod = true\nvalidation_fraction = 0\n'
+                               'mask_documents = true\n[eval]\nevery = 0\n')
+    said = run("data", at / "d.toml", program=INSPECT)
+    assert "documents are separate" in said and '[0, 4) "one<|endoftext|>"' in said, said
+    assert 'no loss at 3, where "<|endoftext|>" would predict "t"' in said, said
+    rows = [json.loads(line) for line in run("data", at / "d.toml", 0, 1, 2, "--json", program=INSPECT).splitlines()]
+    first = next(row for row in rows if row["text"].startswith("one"))
+    assert first["document_starts"] == [0, 4] and first["without_loss"] == [3] and len(first["tokens"]) == 7, rows
+    assert "is no sample number" in run("data", at / "d", "x", "--sequence", 4, program=INSPECT, code=2)
+
+
 def training(at):
     text = DATA / "tinyshakespeare.txt"
     for style in ("gpt2", "llama3"):
@@ -144,7 +164,7 @@ def training(at):
 
 
 def main():
-    for check in (forms_of_files, plain_text, malformed, refusals, merging, training):
+    for check in (forms_of_files, plain_text, malformed, refusals, merging, inspecting, training):
         with tempfile.TemporaryDirectory() as folder:
             check(Path(folder))
         print("ok", check.__name__)

@@ -10,7 +10,9 @@ namespace trireme::inspect {
 
 struct Options {
   bool json = false;
-  std::int64_t count = 32;  // of values to print
+  std::int64_t count = 32;     // of values to print
+  std::string tokenizer;       // data: shows text with it
+  std::int64_t sequence = 64;  // data: of files that no deck describes
 };
 
 using Words = std::vector<std::string>;
@@ -20,5 +22,6 @@ int stats(const Words& words, const Options& options);   // FILE [ARRAY...]
 int print(const Words& words, const Options& options);   // FILE ARRAY [INDEX,...]
 int diff(const Words& words, const Options& options);    // A B
 int verify(const Words& words, const Options& options);  // FILE
+int data(const Words& words, const Options& options);    // PREFIX|TEXT|DECK [SAMPLE...]
 
 }  // namespace trireme::inspect

@@ -1,4 +1,4 @@
-// inspect: looks into checkpoints. One process, no MPI; memory does not grow with the file.
+// inspect: looks into checkpoints and data. One process, no MPI; memory does not grow with the file.
 #include <boost/program_options.hpp>
 #include <cstdio>
 #include <iostream>
@@ -29,6 +29,8 @@ constexpr Command k_commands[] = {
     {"print", "FILE ARRAY [I,J,...]", 2, 3, inspect::print, "values; leading indices choose a part"},
     {"diff", "A B", 2, 2, inspect::diff, "norms of the differences, array by array; exit 1 when there are any"},
     {"verify", "FILE", 1, 1, inspect::verify, "recomputes every checksum; exit 3 when the file is damaged"},
+    {"data", "PREFIX|TEXT|DECK.toml [SAMPLE ...]", 1, k_many, inspect::data,
+     "samples as the model sees them, with documents and masks (the first three)"},
 };
 
 const Command* find(const std::string& name) {
@@ -40,7 +42,7 @@ const Command* find(const std::string& name) {
 
 std::string help(const po::options_description& visible) {
   std::ostringstream text;
-  text << "Looks into a checkpoint.\n\n";
+  text << "Looks into a checkpoint, or into data.\n\n";
   for (const Command& command : k_commands)
     text << "  inspect " << command.name << " " << command.words << "\n      " << command.help << "\n";
   text << "\n" << visible << "\nExit codes: 0 good, 1 files differ, 2 usage, 3 damaged or no checkpoint.\n";
@@ -61,6 +63,8 @@ int run(int argc, char** argv) {
   inspect::Options options;
   visible.add_options()("help,h", "print this text")("json", po::bool_switch(&options.json), "one JSON object");
   visible.add_options()("count", po::value(&options.count), "print: how many values at most (32)");
+  visible.add_options()("tokenizer", po::value(&options.tokenizer), "data: file or folder, to show text");
+  visible.add_options()("sequence", po::value(&options.sequence), "data: positions of a sample without a deck (64)");
   visible.add_options()("diff", "the command diff")("verify", "the command verify")("stats", "the command stats");
   all.add(visible).add_options()("words", po::value<inspect::Words>(), "");
   po::positional_options_description positional;
