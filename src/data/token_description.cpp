@@ -17,6 +17,7 @@ std::optional<TokenDescription> read_token_description(const std::string& prefix
     TokenDescription made;
     json.at("tokenizer").get_to(made.tokenizer);
     json.at("tokenizer_fingerprint").get_to(made.tokenizer_fingerprint);
+    made.tokenizer_path = json.value("tokenizer_path", "");
     json.at("vocab").get_to(made.vocab);
     json.at("documents").get_to(made.documents);
     json.at("tokens").get_to(made.tokens);
@@ -29,10 +30,13 @@ std::optional<TokenDescription> read_token_description(const std::string& prefix
 }
 
 void write_token_description(const std::string& prefix, const TokenDescription& description) {
-  nlohmann::ordered_json json{
-      {"tokenizer", description.tokenizer}, {"tokenizer_fingerprint", description.tokenizer_fingerprint},
-      {"vocab", description.vocab},         {"end_of_document", nullptr},
-      {"documents", description.documents}, {"tokens", description.tokens}};
+  nlohmann::ordered_json json{{"tokenizer", description.tokenizer},
+                              {"tokenizer_fingerprint", description.tokenizer_fingerprint},
+                              {"tokenizer_path", description.tokenizer_path},
+                              {"vocab", description.vocab},
+                              {"end_of_document", nullptr},
+                              {"documents", description.documents},
+                              {"tokens", description.tokens}};
   if (description.end_of_document) json["end_of_document"] = *description.end_of_document;
   const std::string path = prefix + ".json";
   std::ofstream file(path, std::ios::binary);

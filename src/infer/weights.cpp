@@ -50,8 +50,8 @@ std::string tokenizer_of(const DataDeck& data) {
   const std::string prefix = first.ends_with(".bin") ? first.substr(0, first.size() - 4) : first;
   const auto made = read_token_description(prefix);
   std::error_code ignored;
-  const bool there = made && (made->tokenizer == "byte" || fs::exists(made->tokenizer, ignored));
-  return there ? made->tokenizer : "";
+  const bool there = made && (made->tokenizer_path == "byte" || fs::exists(made->tokenizer_path, ignored));
+  return there ? made->tokenizer_path : "";
 }
 
 std::vector<DeckSource> found_checkpoint(const std::string& path) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 
 #include "commands.h"
 #include "ordered_work.h"
@@ -74,9 +75,14 @@ void write(const Encoded& made, TokenWriter& writer, Totals& totals) {
   totals.problems.add(made.problems);
 }
 
+// Absolute, so that it is found from anywhere on this machine.
+std::string path_of(const std::string& tokenizer) {
+  return tokenizer == "byte" ? tokenizer : std::filesystem::absolute(tokenizer).lexically_normal().string();
+}
+
 void describe(const Options& options, const Tokenizer& tokenizer, const Edges& edges, const TokenWriter& writer) {
-  write_token_description(options.output, {tokenizer.describe(), tokenizer.fingerprint(), tokenizer.vocab_size(),
-                                           edges.end, writer.n_documents(), writer.n_tokens()});
+  write_token_description(options.output, {tokenizer.describe(), tokenizer.fingerprint(), path_of(options.tokenizer),
+                                           tokenizer.vocab_size(), edges.end, writer.n_documents(), writer.n_tokens()});
 }
 
 void report(const Options& options, const TokenWriter& writer, const Totals& totals, double seconds) {

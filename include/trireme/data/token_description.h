@@ -10,6 +10,7 @@ namespace trireme {
 
 struct TokenDescription {
   std::string tokenizer, tokenizer_fingerprint;
+  std::string tokenizer_path;  // where it was, or "byte"; may be gone or empty
   std::int64_t vocab = 0;
   std::optional<std::int32_t> end_of_document;
   std::int64_t documents = 0, tokens = 0;

@@ -69,6 +69,24 @@ TEST_CASE("a vocabulary that is too small for the tokenizer is refused with what
   CHECK_THAT(error_of([&] { settle_data(data, 700); }), Contains("3: data.tokenizer") && Contains("does not exist"));
 }
 
+TEST_CASE("the description of token files says the same when it is read back") {
+  const TemporaryFolder folder;
+  const TokenDescription written{"a tokenizer", "its fingerprint", "/where/it/was", 701, 5, 12, 345};
+
+  write_token_description(folder / "a", written);
+  const auto read = read_token_description(folder / "a");
+
+  REQUIRE(read.has_value());
+  CHECK(read->tokenizer == written.tokenizer);
+  CHECK(read->tokenizer_fingerprint == written.tokenizer_fingerprint);
+  CHECK(read->tokenizer_path == written.tokenizer_path);
+  CHECK(read->vocab == 701);
+  CHECK(read->end_of_document == 5);
+  CHECK(read->documents == 12);
+  CHECK(read->tokens == 345);
+  CHECK_FALSE(read_token_description(folder / "b").has_value());
+}
+
 TEST_CASE("token files of another tokenizer than the stated one, or of two, are refused") {
   const TemporaryFolder folder;
   const auto qwen = open_tokenizer(tokenizer_path("qwen"), "t");
@@ -76,7 +94,7 @@ TEST_CASE("token files of another tokenizer than the stated one, or of two, are 
     TokenWriter writer(folder / name, Element::u16);
     writer.add_document(Ids{1, 2, 3, 4, 5, 0});
     writer.finish();
-    write_token_description(folder / name, {qwen->describe(), qwen->fingerprint(), 701, 0, 1, 6});
+    write_token_description(folder / name, {qwen->describe(), qwen->fingerprint(), "", 701, 0, 1, 6});
   }
   DataDeck data = deck_of("tokens", {folder / "a", folder / "b.bin"});
 
@@ -88,7 +106,7 @@ TEST_CASE("token files of another tokenizer than the stated one, or of two, are 
   data.tokenizer = tokenizer_path("tekken");
   CHECK_THAT(error_of([&] { settle_data(data, 1000); }), Contains("3: ") && Contains("do not mean the same"));
   data.tokenizer.clear();
-  write_token_description(folder / "b", {"other", "other", 701, 0, 1, 6});
+  write_token_description(folder / "b", {"other", "other", "", 701, 0, 1, 6});
   CHECK_THAT(error_of([&] { settle_data(data, 701); }), Contains("b.json") && Contains("do not mean the same"));
   folder.write("b.json", "{}");
   CHECK_THAT(error_of([&] { settle_data(data, 701); }), Contains("b.json is not what tools/preprocess writes"));
