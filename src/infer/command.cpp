@@ -22,8 +22,15 @@ double now() {
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of(const GenerateRequest& request, const Weights& weights) {
-  if (!request.tokenizer.empty()) return open_tokenizer(request.tokenizer, "--tokenizer");
-  if (!weights.tokenizer.empty()) return open_tokenizer(weights.tokenizer, weights.path);
+  const std::string& path = request.tokenizer.empty() ? weights.tokenizer : request.tokenizer;
+  if (!path.empty()) {
+    auto tokenizer = open_tokenizer(path, request.tokenizer.empty() ? weights.path : "--tokenizer");
+    const std::string& trained = weights.tokenizer_fingerprint;
+    if (trained.empty() || tokenizer->fingerprint() == trained) return tokenizer;
+    throw Error(Exit::data, path + " (" + tokenizer->describe() + ", fingerprint " + tokenizer->fingerprint() +
+                                ") is not the tokenizer that " + weights.path + " was trained with (fingerprint " +
+                                trained + "): name that one with --tokenizer");
+  }
   throw Error(Exit::usage, weights.path +
                                " does not say which tokenizer made its tokens: name it with --tokenizer "
                                "(a tokenizer.json, a folder that holds one, or byte)");

@@ -39,11 +39,13 @@ std::vector<DeckSource> found_folder(const std::string& path) {
           {"path", path},
           {"deck", model_text(hf.model, compute_of(files))},
           {"end", hf.eos ? std::to_string(*hf.eos) : ""},
-          {"tokenizer", path}};
+          {"tokenizer", path},
+          {"fingerprint", ""}};
 }
 
-// What the files that it was trained on were made with, where they are still there and say so.
+// The deck's, or what the files that it was trained on were made with, where they are still there and say so.
 std::string tokenizer_of(const DataDeck& data) {
+  if (!data.tokenizer.empty()) return data.tokenizer;
   if (data.source == "text") return "byte";
   if (data.source != "tokens" || data.paths.empty()) return "";
   const std::string& first = data.paths.front();
@@ -59,12 +61,14 @@ std::vector<DeckSource> found_checkpoint(const std::string& path) {
   const auto text = attributes.find("deck");
   if (text == attributes.end())
     throw Error(Exit::data, path + " has no attribute \"deck\", so nothing says what model it holds");
-  const Deck deck = parse_deck({{path + " (deck)", text->second}}, {}, 0);
+  const Deck deck = parse_deck({{"deck of the checkpoint", text->second}}, {}, 0);  // its paths are those of the run
+  const auto fingerprint = attributes.find("tokenizer");
   return {{"kind", "checkpoint"},
           {"path", path},
           {"deck", model_text(deck.model, deck.precision.compute)},
           {"end", deck.data.eod >= 0 ? std::to_string(deck.data.eod) : ""},
-          {"tokenizer", tokenizer_of(deck.data)}};
+          {"tokenizer", tokenizer_of(deck.data)},
+          {"fingerprint", fingerprint == attributes.end() ? "" : fingerprint->second}};
 }
 
 std::string newest(const std::string& folder) {
@@ -121,6 +125,7 @@ Weights weights_from(const std::vector<DeckSource>& found, std::span<const std::
                                  std::to_string(n_ranks) + " ranks: start as many ranks as share the layers");
   if (!text("end").empty()) weights.end = std::stoll(text("end"));
   weights.tokenizer = text("tokenizer");
+  weights.tokenizer_fingerprint = text("fingerprint");
   return weights;
 }
 

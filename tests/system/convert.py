@@ -244,9 +244,30 @@ def speech(folder):
     return failures
 
 
+def runs(folder):
+    """A run folder knows its newest checkpoint and its tokenizer."""
+    text = job.write(os.path.join(folder, "text", "a.txt"), "The quick brown fox jumps over the lazy dog. " * 60)
+    other = os.path.join(FIXTURES, "..", "..", "data", "tokenizers", "gpt2")
+    deck = job.write(os.path.join(folder, "text.toml"), job.SMALL.replace("vocab = 61", "vocab = 257"))
+    run = os.path.join(folder, "text_run")
+    result = job.run(0, ["train", deck, "data.source=text", f"data.paths=['{text}']", "data.tokenizer=byte", "run.steps=4",
+                         "checkpoint.every=2", f"run.output={run}"])
+    spoken = generate(0, run, "--prompt", "The", "--temperature", "0")
+    named = generate(0, os.path.join(run, "checkpoints", "step_00000004.h5"), "--prompt", "The", "--temperature", "0",
+                     "--tokenizer", "byte")
+    failures = report("a run folder speaks with its newest checkpoint, as far as its positions reach", ended(result, 0),
+                      ended(spoken, 0, "The"), "another text" if spoken.out != named.out else None,
+                      None if "13 tokens" in spoken.err else spoken.err)
+    failures += report("refused: more tokens than positions", ended(generate(0, run, "--prompt", "The", "--tokens", "14"), 2,
+                                                                    "16 learned positions"))
+    wrong = generate(0, run, "--prompt", "The", "--tokenizer", other)
+    return failures + report("refused: the tokenizer of another model", ended(wrong, 3, "was trained with"))
+
+
 def main():
     with job.folder() as folder:
-        failures = round_trips(folder) + half_precision(folder) + trained(folder) + refusals(folder) + speech(folder)
+        failures = round_trips(folder) + half_precision(folder) + trained(folder) + refusals(folder)
+        failures += speech(folder) + runs(folder)
     sys.exit(1 if failures else 0)
 
 

@@ -16,9 +16,10 @@ enum class WeightsKind : std::uint8_t { checkpoint, hugging_face };
 struct Weights {
   std::string path;  // of the checkpoint file or the Hugging Face folder
   WeightsKind kind = WeightsKind::checkpoint;
-  Deck deck;                        // model, precision, grid
-  std::optional<std::int64_t> end;  // id of the token after which a text is over
-  std::string tokenizer;            // what open_tokenizer takes; empty: nothing names one
+  Deck deck;                          // model, precision, grid
+  std::optional<std::int64_t> end;    // id of the token after which a text is over
+  std::string tokenizer;              // what open_tokenizer takes; empty: nothing names one
+  std::string tokenizer_fingerprint;  // of the one it was trained with; empty: not known
 };
 
 // One process looks (a folder, a file, a run folder with checkpoints/latest); the text travels to the others. Throws
