@@ -1,7 +1,9 @@
 #include "trireme/train/reporter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 
 #include "trireme/base/check.h"
@@ -71,6 +73,7 @@ Reporter::Reporter(const Deck& deck, Voice voice, const ModelFlops& flops, doubl
 
 void Reporter::begin(std::int64_t first_step, double time) {
   if (voice_ == Voice::speaking) keep_until(path_, first_step);
+  if (voice_ == Voice::speaking && deck_.log.tensorboard) scalars_.emplace(deck_.run.output, first_step + 1);
   last_time_ = time;
 }
 
@@ -123,15 +126,44 @@ void Reporter::step(const StepReport& r) {
         ",\"loss_scale\":" + number(r.loss_scale) + ",\"tokens_per_s\":" + number(rate) + ",\"tflops_causal\":" +
         number(causal / 1e12) + ",\"tflops_full\":" + number(full / 1e12) + ",\"mfu\":" + number(mfu) +
         ",\"memory_gib\":" + number(memory_ / 1073741824.0) + ",\"step_s\":" + number(per_step) + "}");
+  tell_watchers(r, {{"perf/tokens_per_s", rate},
+                    {"perf/step_s", per_step},
+                    {"perf/tflops_per_rank", causal / 1e12},
+                    {"perf/mfu", peak_flops_ > 0 ? mfu : 0}});
   last_progress_ = Clock::now();
   window_ = 0;
   window_steps_ = window_tokens_ = 0;
+}
+
+// A name per number: "train/grad_norm" is trireme_train_grad_norm to Prometheus. Its file is replaced as a whole.
+void Reporter::tell_watchers(const StepReport& r, const EventFile::Scalars& rates) {
+  EventFile::Scalars scalars = {{"train/loss", r.loss},
+                                {"train/grad_norm", r.grad_norm},
+                                {"train/lr", r.lr},
+                                {"train/tokens", static_cast<double>(r.tokens)}};
+  scalars.insert(scalars.end(), rates.begin(), rates.end());
+  if (scalars_) scalars_->write(r.step, scalars);
+  const std::string& path = deck_.log.prometheus;
+  if (path.empty()) return;
+  scalars.emplace_back("step", static_cast<double>(r.step));
+  std::ofstream out(path + ".part");
+  for (const auto& [tag, value] : scalars) {
+    std::string name = "trireme_" + tag;
+    std::replace(name.begin(), name.end(), '/', '_');
+    out << "# TYPE " << name << " gauge\n"
+        << name << "{run=" << quoted(deck_.run.name) << "} " << format("%.9g", value) << '\n';
+  }
+  out.close();
+  if (!out || std::rename((path + ".part").c_str(), path.c_str()) != 0)
+    throw Error(Exit::data, "cannot write log.prometheus = " + path + ": check its folder and permissions");
 }
 
 void Reporter::held_out(const char* part, std::int64_t step, double loss, double seconds) {
   if (voice_ == Voice::silent) return;
   log().info(format("step %lld  %s loss %.5f  (perplexity %.3f, %.2f s)", static_cast<long long>(step), part, loss,
                     std::exp(loss), seconds));
+  const char* tag = std::strcmp(part, "test") == 0 ? "test/loss" : "eval/loss";
+  if (scalars_) scalars_->write(step, {{tag, loss}});
   write(format("{\"step\":%lld,\"%s_loss\":", static_cast<long long>(step), part) + number(loss) + "}");
 }
 

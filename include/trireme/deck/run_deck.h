@@ -54,13 +54,19 @@ struct EvalDeck {
 
 struct LogDeck {
   std::int64_t every = 10;
-  std::string level = "info", file = "log.txt";
+  std::string level = "info", file = "log.txt", prometheus;
+  bool tensorboard = true;
   template <class V>
   void describe(V& v) {
     v.field("every", every, "steps between lines of the log", at_least<std::int64_t>(1));
     v.field("level", level, "debug adds statistics per layer and every decision",
             one_of({"error", "warning", "info", "debug"}));
     v.field("file", file, "log file in the run folder; empty: terminal only", any<std::string>());
+    v.field("tensorboard", tensorboard, "write scalars for TensorBoard into the run folder", any<bool>());
+    v.field(
+        "prometheus", prometheus,
+        "file that always holds the newest numbers in Prometheus' text format, for a textfile collector; empty: none",
+        any<std::string>());
   }
 };
 

@@ -3,11 +3,13 @@
 // a terminal. Rank 0 only; the other ranks hold a reporter that is silent.
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "trireme/deck/deck.h"
+#include "trireme/train/event_file.h"
 #include "trireme/train/memory_plan.h"
 #include "trireme/train/stragglers.h"
 
@@ -41,6 +43,7 @@ class Reporter {
   void held_out(const char* part, std::int64_t step, double loss, double seconds);
   using Clock = std::chrono::steady_clock;
   void write(const std::string& json);
+  void tell_watchers(const StepReport& report, const EventFile::Scalars& rates);
 
   const Deck& deck_;
   Voice voice_;
@@ -48,6 +51,7 @@ class Reporter {
   double peak_flops_, memory_;
   int n_ranks_;
   std::string path_;
+  std::optional<EventFile> scalars_;  // of TensorBoard
   Clock::time_point last_progress_;
   double last_time_ = 0, window_ = 0;  // of the last step; seconds in steps since the last line
   std::int64_t window_steps_ = 0, window_tokens_ = 0;
