@@ -61,7 +61,7 @@ python3 tools/demo_report.py $run $tokens
 echo "trained in $((SECONDS - start)) s"
 echo
 echo "demo: what the model says"
-speak=("$trireme" generate $run --prompt "The hacker" --tokens 110 --temperature 0.7 --top-k 40 device.kind=cpu)
+speak=("$trireme" generate $run --prompt "The hacker" --temperature 0.7 --top-k 40 device.kind=cpu)
 printf '+'
 printf ' %q' "${speak[@]}"
 echo
