@@ -32,3 +32,7 @@ add_executable(mpi_trouble mpi/train/trouble.cpp)
 target_link_libraries(mpi_trouble PRIVATE trireme_train)
 add_test(NAME mpi.trouble COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:mpi_trouble>)
 set_tests_properties(mpi.trouble PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
+
+# A program to read, not a test: python3 tests/bench/checkpoint.py BUILD_DIR
+add_executable(checkpoint_bench mpi/io/bench/bench.cpp)
+target_link_libraries(checkpoint_bench PRIVATE trireme_train)

@@ -211,6 +211,7 @@ int Engine::train(const HostBatch& batch, const UpdateSettings& settings) {
 }
 
 void Engine::update(const UpdateSettings& settings) {
+  if (before_update_) before_update_();
   optimizer_->step(deck_.optimizer, settings.lr, 1.0 / settings.loss_scale, settings.update,
                    static_cast<std::uint64_t>(deck_.run.seed), numbers_.slice_rows(0, 1));
 }

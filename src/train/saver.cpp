@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <exception>
 #include <sstream>
 
 #include "trireme/base/check.h"
@@ -45,6 +46,10 @@ Saver::Saver(const Deck& deck, const MpiSession& session, const Job& job, Engine
   choose_mode();
 }
 
+Saver::~Saver() {
+  engine_.before_updates(nullptr);
+}
+
 // Asynchronous where a second thread may call MPI and every node has room for the snapshots of its ranks.
 void Saver::choose_mode() {
   mode_ = "synchronous";
@@ -62,6 +67,7 @@ void Saver::choose_mode() {
   }
   writers_ = session_.world(*job_.host, Memory::host);
   snapshot_ = std::make_unique<Snapshot>(*job_.backend, bytes);
+  engine_.before_updates([this] { wait_for_the_copy(); });
   mode_ = "asynchronous, a snapshot of " + gib(bytes) + " on rank 0";
 }
 
@@ -180,18 +186,37 @@ void Saver::begin(const Progress& progress, double start) {
   saved_step_ = progress.step;
 }
 
+// Memory of the host is copied by the thread, too, while the next step computes its gradients; a device copies in the
+// order of its stream, and is waited for here.
 void Saver::write_in_background(const Progress& progress) {
   begin(progress, wall_seconds());
-  std::vector<Stored> copies = snapshot_->take(arrays());
+  std::vector<Stored> originals = arrays();
+  const bool beside = job_.backend->host_memory();
+  if (!beside) originals = snapshot_->take(originals);
   saving_.stall = wall_seconds() - saving_.start;
+  copied_ = !beside;
   in_flight_ = true;
-  background_.start([this, copies = std::move(copies), attributes = attributes_of(progress)] {
+  background_.start([this, beside, originals = std::move(originals), attributes = attributes_of(progress)] {
+    std::vector<Stored> copies = originals;
+    std::exception_ptr failure;
+    try {
+      if (beside) copies = snapshot_->take(originals);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    copied_ = true;  // whatever became of it: nobody waits for ever
+    copied_.notify_all();
+    if (failure) std::rethrow_exception(failure);
     write(copies, attributes, *writers_, *job_.host, saving_);
   });
-  reporter_.event(
-      progress.step, "queued",
-      format("queued %s (training waited %.2f s for the snapshot)", path_of(progress.step).c_str(), saving_.stall),
-      {{"stall_s", saving_.stall}});
+  reporter_.event(progress.step, "queued", "queued " + path_of(progress.step));
+}
+
+void Saver::wait_for_the_copy() {
+  if (copied_) return;
+  const double start = wall_seconds();
+  copied_.wait(false);
+  saving_.stall += wall_seconds() - start;
 }
 
 std::optional<Error> Saver::write_at_once(const Progress& progress) {

@@ -7,11 +7,12 @@ faults.py [--all] LIBRARY PROGRAM LAUNCHER...
 import errno
 import os
 import random
+import re
 import subprocess
 import sys
 
 at = 2 if sys.argv[1:2] == ["--all"] else 1
-LIBRARY = sys.argv.pop(at)
+LIBRARY = os.path.abspath(sys.argv.pop(at))
 import job  # noqa: E402  (takes the rest of the command line)
 
 INSPECT = os.path.join(os.path.dirname(job.PROGRAM), "tools", "inspect")
@@ -154,6 +155,31 @@ def gone(faults):
     faults.report("a file where the folder should be", found, ended)
 
 
+def bytes_in(text, pattern):
+    number, unit = re.search(pattern, text).groups()
+    return float(number) * {"KiB": 1 << 10, "MiB": 1 << 20}[unit]
+
+
+def no_room(faults):
+    """A node without room for snapshots (as a false /proc/meminfo has it): saves are synchronous, and the log says why."""
+    log = open(os.path.join(faults.folder, "reference", "log.txt")).read()
+    total = bytes_in(log, r"memory +([\d.]+) (KiB|MiB) per rank")
+    snapshot = bytes_in(log, r"([\d.]+) (KiB|MiB)  snapshot")
+    fake = os.path.join(faults.folder, "meminfo")
+    job.write(fake, f"MemAvailable: {int(total - snapshot + 4 * snapshot / 0.9) // 2 // 1024} kB\n")
+    unshare = ["unshare", "-m", "sh", "-c", f'mount --bind "{fake}" /proc/meminfo && exec "$@"', "sh"]
+    if subprocess.run([*unshare, "true"], capture_output=True).returncode != 0:
+        print("skipped: no room for snapshots (this user may not mount over /proc/meminfo)")
+        return
+    launcher, output = job.LAUNCHER, os.path.join(faults.folder, "no room")
+    job.LAUNCHER = [*unshare, *launcher]
+    ended = faults.run(output, ["checkpoint.at_end=false"], {})
+    job.LAUNCHER = launcher
+    found = [f"the log does not hold: {text}" for text in ("saves       synchronous: the snapshots", "saved ")
+             if text not in ended.out]
+    faults.report("no room for snapshots", found + ([] if ended.code == 0 else ["exit code"]), ended)
+
+
 def main():
     seed = int(os.environ.get("SEED", "1"))
     print(f"SEED={seed}")
@@ -163,6 +189,7 @@ def main():
         injected(faults, random.Random(seed))
         full_disks(faults, random.Random(seed + 1))
         gone(faults)
+        no_room(faults)
         print(f"{faults.failures} failures")
     sys.exit(1 if faults.failures else 0)
 

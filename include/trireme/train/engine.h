@@ -3,6 +3,7 @@
 // gives losses; it knows no files, no log and no clock. The same class runs on a plan backend to find out how much
 // memory it needs.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,8 @@ class Engine {
 
   // Each enqueues its work and returns a ticket for numbers(); at most two may be outstanding.
   int train(const HostBatch& batch, const UpdateSettings& settings);  // forward, backward, reduction, update
+  // Called by every update() before weights and optimizer state change: whoever still copies them is waited for.
+  void before_updates(std::function<void()> wait) { before_update_ = std::move(wait); }
   int gradients(const HostBatch& batch,
                 const UpdateSettings& settings);  // the same without the update: they stay in params()
   void update(const UpdateSettings& settings);    // with the gradients of the last call of gradients()
@@ -116,6 +119,7 @@ class Engine {
   Tensor layer_squares_;  // f64 [layers + 2, 2]
   std::byte* pinned_ = nullptr;
   std::int64_t read_marks_[2] = {0, 0};
+  std::function<void()> before_update_;
   int n_reads_ = 0;
 };
 

@@ -2,6 +2,7 @@
 // The checkpoints of a run: what to resume from, and saving, in the background where that is possible. It decides
 // neither when to save nor when to stop. All functions are collective over the session.
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ class Saver {
   // outlive it.
   Saver(const Deck& deck, const MpiSession& session, const Job& job, Engine& engine, Reporter& reporter,
         std::string data, std::string tokenizer);
+  ~Saver();  // waits for what is being written
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
 
   // Loads what run.resume asks for into the engine; nothing: the run starts at step 0 (weights_only: with those
   // weights).
@@ -59,6 +63,7 @@ class Saver {
   void write(const std::vector<Stored>& arrays, const Attributes& attributes, Communicator& control, Backend& backend,
              Saving& saving) const;
   void write_in_background(const Progress& progress);
+  void wait_for_the_copy();  // before anything changes
   std::optional<Error> write_at_once(const Progress& progress);
   std::optional<Error> report(std::optional<Error> error, const std::string& kind);
   void judge(const std::optional<Error>& error);  // by checkpoint.on_error
@@ -74,6 +79,7 @@ class Saver {
   std::int64_t saved_step_ = -1;
   double longest_ = 0;
   bool in_flight_ = false;
+  std::atomic<bool> copied_ = true;  // the state may change
   Saving saving_;
   std::unique_ptr<Communicator> writers_;  // of the background threads
   std::unique_ptr<Snapshot> snapshot_;     // none: saves are synchronous

@@ -19,7 +19,8 @@ class Snapshot {
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;
 
-  // The same arrays with their pieces in host memory, those only that this rank writes. Returns when all is copied.
+  // The same arrays with their pieces in host memory, those only that this rank writes. Returns when all is copied. On
+  // any thread when the device is the host itself.
   std::vector<Stored> take(const std::vector<Stored>& arrays);
   std::size_t bytes() const { return bytes_; }
 
