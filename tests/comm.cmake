@@ -12,6 +12,15 @@ foreach(ranks 1 2 3 4 5 8)
   set_tests_properties(mpi.comm.${ranks} PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2 ENVIRONMENT "${mpi_comm_env}")
 endforeach()
 
+# The same on GPUs: NCCL, and MPI staged through pinned memory. Messages of wrong sizes are MPI's to notice.
+if(TRIREME_WITH_CUDA)
+  foreach(ranks 1 2)
+    add_test(NAME mpi.comm.cuda.${ranks}
+             COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:mpi_comm> --cuda ~[mpi])
+    set_tests_properties(mpi.comm.cuda.${ranks} PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300 ENVIRONMENT "${mpi_comm_env}")
+  endforeach()
+endif()
+
 add_executable(mpi_comm_endings mpi/comm/endings/endings.cpp)
 target_link_libraries(mpi_comm_endings PRIVATE trireme_comm)
 add_test(NAME mpi.comm.endings

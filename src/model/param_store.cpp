@@ -89,11 +89,15 @@ ParamStore::ParamStore(const ParamTable& table, const GridPoint& here, const Par
     if (bucket.size > used) bucket.gaps.push_back({used, bucket.size});
     bucket.value = persistent.take(options.compute, {bucket.size});
   }
-  for (Bucket& bucket : buckets_) {
-    const bool trains = options.holds == Holds::values_and_gradients;
+  const bool trains = options.holds == Holds::values_and_gradients;
+  bucket_of_.resize(params_.size());
+  arriving_.resize(buckets_.size());
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    Bucket& bucket = buckets_[i];
     if (trains) bucket.grad = persistent.take(options.gradients, {bucket.size});
     for (const BucketPart& part : bucket.parts) {
       Param& param = params_[static_cast<std::size_t>(part.id)];
+      bucket_of_[static_cast<std::size_t>(part.id)] = i;
       param.box = part.box;
       param.value = bucket.value.slice_rows(part.offset, part.box.count()).as(part.box.extent);
       if (trains) param.grad = bucket.grad.slice_rows(part.offset, part.box.count()).as(part.box.extent);
@@ -104,7 +108,12 @@ ParamStore::ParamStore(const ParamTable& table, const GridPoint& here, const Par
 const Param& ParamStore::at(ParamId id) const {
   const Param& param = params_[static_cast<std::size_t>(id)];
   require(param.value.data != nullptr, "parameter is on another stage: " + table_[id].name);
+  arriving_[bucket_of_[static_cast<std::size_t>(id)]].wait();
   return param;
+}
+
+void ParamStore::settle() const {
+  for (Ticket& ticket : arriving_) ticket.wait();
 }
 
 Tensor ParamStore::join(ParamId first, int n, bool gradient) const {

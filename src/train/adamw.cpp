@@ -49,7 +49,7 @@ void AdamW::masters_from_weights() {
 void AdamW::step(const OptimizerDeck& deck, double lr, double grad_scale, std::int64_t t, std::uint64_t seed,
                  Tensor norm_sq_1) {
   AdamWStep step{lr, deck.beta1, deck.beta2, deck.eps, 0, t, grad_scale, deck.clip, {}, 0};
-  for (std::size_t i = 0; i < states_.size(); ++i) {
+  for (std::size_t i = states_.size(); i-- > 0;) {
     const Bucket& bucket = params_.buckets()[i];
     const State& state = states_[i];
     const std::string name = "rounding." + params_.table()[bucket.parts.front().id].name;
@@ -59,20 +59,20 @@ void AdamW::step(const OptimizerDeck& deck, double lr, double grad_scale, std::i
     const Tensor value = bucket.value.slice_rows(state.own.first, state.own.count());
     const Tensor grad = bucket.grad.slice_rows(state.own.first, state.own.count());
     backend_.adamw({value, state.master, state.m, state.v, grad}, step, norm_sq_1);
+    gather(i);
   }
-  share_weights();
 }
 
 void AdamW::share_weights() {
+  for (std::size_t i = states_.size(); i-- > 0;) gather(i);
+}
+
+void AdamW::gather(std::size_t bucket) {
   Communicator& replicas = grid_.replicas();
   if (replicas.size() == 1 || zero_ == Zero::off) return;
-  std::vector<Ticket> tickets;
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    const Tensor all = params_.buckets()[i].value;
-    const Tensor mine = all.slice_rows(states_[i].own.first, states_[i].own.count());
-    tickets.push_back(replicas.background([&](Communicator& lane) { lane.all_gather(all, mine); }));
-  }
-  for (Ticket& ticket : tickets) ticket.wait();
+  const Tensor all = params_.buckets()[bucket].value;
+  const Tensor mine = all.slice_rows(states_[bucket].own.first, states_[bucket].own.count());
+  params_.arriving(bucket, replicas.background([&](Communicator& lane) { lane.all_gather(all, mine); }));
 }
 
 std::size_t AdamW::bytes() const {

@@ -44,7 +44,8 @@ Engine::Engine(const Deck& deck, const Model& model, const ProcessGrid& grid, Ba
       compute_(dtype_from(deck.precision.compute)),
       zero_(deck.parallel.zero ? Zero::on : Zero::off),
       persistent_(backend, "weights, gradients and optimizer", sizes.persistent),
-      scratch_(backend, "scratch", sizes.scratch) {
+      scratch_(backend, "scratch", sizes.scratch),
+      clock_(backend) {
   const GridPoint& here = grid.here();
   local_tokens_ = deck.batch.micro * div_exact(deck.model.sequence, here.n(Axis::cp));
   own_tokens_ = deck.parallel.sequence ? div_exact(local_tokens_, here.n(Axis::tp)) : local_tokens_;
@@ -181,6 +182,8 @@ void Engine::run(const HostBatch& batch, const UpdateSettings& settings, Pass pa
   work.loss_1 = numbers_.slice_rows(1, 1);
   work.gradient_scale = settings.loss_scale / static_cast<double>(std::max<std::int64_t>(1, batch.n_targets));
   work.training = training;
+  if (training) clock_.begin_step();
+  if (training) work.clock = &clock_;
   if (reduces) work.passed = [this](int chunk, int layer) { reducer_->passed(chunk, layer); };
   backend_.fill(numbers_, 0);
   if (training) reducer_->begin_step();
@@ -188,6 +191,7 @@ void Engine::run(const HostBatch& batch, const UpdateSettings& settings, Pass pa
                  training ? make_schedule(deck_.parallel.schedule, stage, n_stages, batch.n_micro, n_chunks)
                           : forward_only(n_stages, batch.n_micro, n_chunks),
                  work);
+  if (reduces) clock_.enter(Phase::waiting);
   if (reduces) reducer_->finish();
   if (reduces) reducer_->add_norm(numbers_.slice_rows(0, 1));
 }
@@ -199,6 +203,7 @@ int Engine::reduce_numbers() {
   if (!counts) backend_.fill(numbers_.slice_rows(1, 1), 0);
   grid_.world().all_reduce(numbers_, Reduce::sum);
   const int ticket = n_reads_++;
+  timed_[ticket % 2] = 0;
   backend_.to_host_later(pinned_ + (ticket % 2) * 2 * sizeof(double), numbers_);
   read_marks_[ticket % 2] = backend_.mark();
   return ticket;
@@ -212,8 +217,10 @@ int Engine::train(const HostBatch& batch, const UpdateSettings& settings) {
 
 void Engine::update(const UpdateSettings& settings) {
   if (before_update_) before_update_();
+  clock_.enter(Phase::optimizer);
   optimizer_->step(deck_.optimizer, settings.lr, 1.0 / settings.loss_scale, settings.update,
                    static_cast<std::uint64_t>(deck_.run.seed), numbers_.slice_rows(0, 1));
+  clock_.end_step();
 }
 
 double Engine::local_gradients(const HostBatch& batch, const UpdateSettings& settings) {
@@ -225,7 +232,9 @@ double Engine::local_gradients(const HostBatch& batch, const UpdateSettings& set
 
 int Engine::gradients(const HostBatch& batch, const UpdateSettings& settings) {
   run(batch, settings, Pass::gradients);
-  return reduce_numbers();
+  const int ticket = reduce_numbers();
+  timed_[ticket % 2] = clock_.step();
+  return ticket;
 }
 
 int Engine::evaluate(const HostBatch& batch) {
@@ -238,11 +247,14 @@ StepNumbers Engine::numbers(int ticket, double loss_scale) {
   backend_.wait(read_marks_[ticket % 2]);
   double values[2];
   std::memcpy(values, pinned_ + (ticket % 2) * sizeof(values), sizeof(values));
-  return {values[1], std::sqrt(values[0]) / loss_scale, backend_.time_of(read_marks_[ticket % 2])};
+  const std::int64_t timed = timed_[ticket % 2];
+  return {values[1], std::sqrt(values[0]) / loss_scale, backend_.time_of(read_marks_[ticket % 2]),
+          timed > 0 ? clock_.seconds(timed) : PhaseSeconds{}};
 }
 
 std::vector<Engine::LayerNorms> Engine::layer_norms(double loss_scale) {
   backend_.fill(layer_squares_, 0);
+  params_->settle();
   reducer_->add_layer_norms(layer_squares_);
   grid_.world().all_reduce(layer_squares_, Reduce::sum);
   std::vector<double> squares(static_cast<std::size_t>(layer_squares_.count()));

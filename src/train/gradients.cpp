@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <algorithm>
-
 #include "trireme/device/backend.h"
 
 namespace trireme {

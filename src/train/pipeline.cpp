@@ -69,7 +69,9 @@ void Pipeline::run(Context& c, const Schedule& schedule, const Work& work) {
   for (std::size_t i = 0; i < schedule.size(); ++i) {
     post(i, schedule);
     post(i + 1, schedule);
+    if (work.clock && arriving_[i].join) work.clock->enter(Phase::waiting);
     arriving_[i].wait();
+    if (work.clock) work.clock->enter(schedule[i].kind == Action::forward ? Phase::forward : Phase::backward);
     c.into = schedule[i].micro == 0 ? Into::replace : Into::add;
     if (schedule[i].kind == Action::forward) forward(c, schedule[i], work);
     if (schedule[i].kind == Action::backward) backward(c, schedule[i], work);

@@ -46,6 +46,16 @@ void keep_until(const std::string& path, std::int64_t last) {
   }
 }
 
+// Seconds per step of each phase on rank 0.
+std::string phases_text(const PhaseSeconds& sums, std::int64_t n_steps) {
+  std::string text;
+  for (int i = 0; i < k_n_phases; ++i) {
+    text += std::string(",\"") + name_of(static_cast<Phase>(i)) +
+            "_s\":" + number(sums[static_cast<std::size_t>(i)] / static_cast<double>(n_steps));
+  }
+  return text;
+}
+
 double seconds_between(std::chrono::steady_clock::time_point a, std::chrono::steady_clock::time_point b) {
   return std::chrono::duration<double>(b - a).count();
 }
@@ -94,6 +104,7 @@ void Reporter::step(const StepReport& r) {
   ++window_steps_;
   window_tokens_ += r.tokens_in_step;
   window_ += r.time - last_time_;
+  for (std::size_t i = 0; i < window_phases_.size(); ++i) window_phases_[i] += r.phases[i];
   last_time_ = r.time;
   const bool last = r.step == deck_.run.steps, due = r.step % deck_.log.every == 0 || r.step == 1 || last;
   const auto now = Clock::now();
@@ -123,14 +134,16 @@ void Reporter::step(const StepReport& r) {
   write(format("{\"step\":%lld,\"tokens\":%lld,\"sequences\":%lld,\"epoch\":%lld", static_cast<long long>(r.step),
                static_cast<long long>(r.tokens), static_cast<long long>(r.sequences), static_cast<long long>(r.epoch)) +
         ",\"loss\":" + number(r.loss) + ",\"grad_norm\":" + number(r.grad_norm) + ",\"lr\":" + number(r.lr) +
-        ",\"loss_scale\":" + number(r.loss_scale) + ",\"tokens_per_s\":" + number(rate) + ",\"tflops_causal\":" +
-        number(causal / 1e12) + ",\"tflops_full\":" + number(full / 1e12) + ",\"mfu\":" + number(mfu) +
-        ",\"memory_gib\":" + number(memory_ / 1073741824.0) + ",\"step_s\":" + number(per_step) + "}");
+        ",\"loss_scale\":" + number(r.loss_scale) + ",\"tokens_per_s\":" + number(rate) +
+        ",\"tflops_causal\":" + number(causal / 1e12) + ",\"tflops_full\":" + number(full / 1e12) +
+        ",\"mfu\":" + number(mfu) + ",\"memory_gib\":" + number(memory_ / 1073741824.0) +
+        ",\"step_s\":" + number(per_step) + phases_text(window_phases_, window_steps_) + "}");
   tell_watchers(r, {{"perf/tokens_per_s", rate},
                     {"perf/step_s", per_step},
                     {"perf/tflops_per_rank", causal / 1e12},
                     {"perf/mfu", peak_flops_ > 0 ? mfu : 0}});
   last_progress_ = Clock::now();
+  window_phases_ = {};
   window_ = 0;
   window_steps_ = window_tokens_ = 0;
 }

@@ -123,6 +123,7 @@ Exit Trainer::run() {
     stopping = must_stop();
   }
   settle();
+  engine_->params();  // nothing is left in flight
   const bool early = progress_.step < last;
   const Waiting here(&watchdog_.recorder(), watchdog_.files(), Operation::files, 0);
   saver_->wait();
@@ -183,6 +184,7 @@ void Trainer::settle() {
   report.loss = numbers.loss_sum / static_cast<double>(std::max<std::int64_t>(1, outstanding_->n_targets));
   report.grad_norm = numbers.grad_norm;
   report.time = numbers.time;
+  report.phases = numbers.phases;
   outstanding_.reset();
   const bool overflow = !std::isfinite(numbers.grad_norm);
   const bool fp16 = deck_.precision.compute == "fp16";
@@ -198,6 +200,7 @@ void Trainer::settle() {
   reporter_->step(report);
   if (!trouble.empty()) return recover(report, trouble);
   if (std::isfinite(report.loss) && (!overflow || fp16)) return;
+  engine_->params();  // nothing is left in flight
   throw SharedError(
       Exit::numerics,
       format("step %lld: loss %g, gradient norm %g: not finite. The weights are those of step %lld; lower lr.max, "

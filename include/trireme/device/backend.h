@@ -86,6 +86,8 @@ struct Counters {
 
 class Backend {
  public:
+  static constexpr std::int64_t k_kept_marks = 4096;
+
   virtual ~Backend() = default;
   virtual std::string describe() const = 0;         // for the start-up table: device, libraries, attention in use
   virtual std::size_t workspace_bytes() const = 0;  // what the backend holds for itself; stops growing after one step
@@ -101,9 +103,10 @@ class Backend {
   virtual void to_host_later(void* pinned, Tensor src) = 0;  // valid after wait(mark()) taken after this call
   virtual std::byte* allocate_pinned(std::size_t bytes) = 0;
   virtual void release_pinned(std::byte* memory) noexcept = 0;
-  virtual std::int64_t mark() = 0;                // a point on the compute stream
-  virtual double time_of(std::int64_t mark) = 0;  // seconds, on the device's clock, of a mark that has been waited for
-  virtual void wait(std::int64_t mark) = 0;       // until the device has passed it
+  virtual std::int64_t mark() = 0;  // a point on the compute stream
+  // Seconds, on the device's clock, of one of the newest k_kept_marks marks that the device has passed.
+  virtual double time_of(std::int64_t mark) = 0;
+  virtual void wait(std::int64_t mark) = 0;  // until the device has passed it
   virtual void synchronize() = 0;
   virtual Counters& counters() = 0;
 

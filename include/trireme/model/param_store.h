@@ -52,12 +52,16 @@ class ParamStore {
              const ParamStoreOptions& options, Arena& persistent);
 
   // The copy held by `chunk` (a tied embedding may have two on one rank only when there is one stage, and then it is
-  // one).
+  // one). Waits for the values where they are still arriving: nobody can use weights too early.
   const Param& at(ParamId id) const;
   bool holds(ParamId id) const { return params_[static_cast<std::size_t>(id)].value.data != nullptr; }
   // Consecutive joined parameters as one matrix (or vector) with the rows of all.
   Tensor joined_value(ParamId first, int n) const;
   Tensor joined_grad(ParamId first, int n) const;
+
+  // The values of a bucket arrive in the background; the ticket is waited for when one of its parameters is asked for.
+  void arriving(std::size_t bucket, Ticket ticket) { arriving_[bucket] = std::move(ticket); }
+  void settle() const;  // waits for all that are arriving; before a look into buckets() that at() does not see
 
   std::vector<Bucket>& buckets() { return buckets_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
@@ -76,6 +80,8 @@ class ParamStore {
   Partition partition_;
   std::vector<Param> params_;
   std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;    // per parameter
+  mutable std::vector<Ticket> arriving_;  // per bucket
 };
 
 }  // namespace trireme

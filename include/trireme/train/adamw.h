@@ -23,7 +23,8 @@ class AdamW {
   void masters_from_weights();  // after loading weights only
   void share_weights();         // each replica's range of the weights to all of them, as after a step
   bool has_master() const { return separate_master_; }
-  // norm_sq_1 (f64): squared norm of all gradients, the same on every rank; not finite: nothing changes.
+  // norm_sq_1 (f64): squared norm of all gradients, the same on every rank; not finite: nothing changes. The new
+  // weights of other replicas arrive in the background, those that the next forward pass needs first before the others.
   void step(const OptimizerDeck& deck, double lr, double grad_scale, std::int64_t t, std::uint64_t seed,
             Tensor norm_sq_1);
 
@@ -31,6 +32,8 @@ class AdamW {
   std::size_t bytes() const;
 
  private:
+  void gather(std::size_t bucket);
+
   ParamStore& params_;
   const ProcessGrid& grid_;
   Backend& backend_;

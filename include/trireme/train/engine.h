@@ -37,6 +37,7 @@ struct StepNumbers {
   double loss_sum = 0;   // over all targets of the global batch
   double grad_norm = 0;  // before clipping; not finite: the step was skipped
   double time = 0;       // seconds on the device's clock at which they were known
+  PhaseSeconds phases{};
 };
 
 struct UpdateSettings {
@@ -82,7 +83,10 @@ class Engine {
   ArenaSizes peaks() const;
 
   const Model& model() const { return model_; }
-  ParamStore& params() { return *params_; }
+  ParamStore& params() {  // with all values arrived
+    params_->settle();
+    return *params_;
+  }
   AdamW& optimizer() { return *optimizer_; }
   const Pipeline& pipeline() const { return *pipeline_; }
   const Partition& partition() const { return partition_; }
@@ -117,8 +121,9 @@ class Engine {
   Tensor ids_, targets_, positions_, doc_starts_, rows_, rope_;
   Tensor numbers_;        // f64 [2]: squared gradient norm, loss sum
   Tensor layer_squares_;  // f64 [layers + 2, 2]
+  PhaseClock clock_;
   std::byte* pinned_ = nullptr;
-  std::int64_t read_marks_[2] = {0, 0};
+  std::int64_t read_marks_[2] = {0, 0}, timed_[2] = {0, 0};  // by ticket; timed: number of clock_, 0: none
   std::function<void()> before_update_;
   int n_reads_ = 0;
 };

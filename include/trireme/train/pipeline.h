@@ -9,6 +9,7 @@
 
 #include "trireme/model/model.h"
 #include "trireme/train/links.h"
+#include "trireme/train/phase_clock.h"
 #include "trireme/train/schedule.h"
 
 namespace trireme {
@@ -31,6 +32,7 @@ class Pipeline {
     std::span<const MicroBatch> micro_batches;
     Tensor loss_1;  // f64, += on the last stage
     double gradient_scale = 1;
+    PhaseClock* clock = nullptr;                       // of a training step
     bool training = true;                              // false: forward only, loss without gradients
     std::function<void(int chunk, int layer)> passed;  // gradients of this layer are complete for the whole step
   };

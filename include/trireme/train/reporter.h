@@ -11,6 +11,7 @@
 #include "trireme/deck/deck.h"
 #include "trireme/train/event_file.h"
 #include "trireme/train/memory_plan.h"
+#include "trireme/train/phase_clock.h"
 #include "trireme/train/stragglers.h"
 
 namespace trireme {
@@ -20,6 +21,7 @@ struct StepReport {
   double loss = 0, grad_norm = 0, lr = 0, loss_scale = 1;
   std::int64_t sequences = 0, epoch = 0;
   double time = 0;  // seconds, on the device's clock, when the step was done
+  PhaseSeconds phases{};
 };
 
 class Reporter {
@@ -54,6 +56,7 @@ class Reporter {
   std::optional<EventFile> scalars_;  // of TensorBoard
   Clock::time_point last_progress_;
   double last_time_ = 0, window_ = 0;  // of the last step; seconds in steps since the last line
+  PhaseSeconds window_phases_{};
   std::int64_t window_steps_ = 0, window_tokens_ = 0;
 };
 

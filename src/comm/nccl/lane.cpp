@@ -24,7 +24,8 @@ ncclDataType_t nccl_type(DType dtype) {
     case DType::u8:
       return ncclUint8;
     default:
-      throw Error(Exit::usage, std::string("NCCL cannot send tensors of ") + name_of(dtype));
+      require(false, std::string("NCCL does not add up tensors of ") + name_of(dtype));
+      return ncclUint8;
   }
 }
 
@@ -66,6 +67,7 @@ void Lane::poll() const {
 
 void Lane::all_reduce(Tensor x, Reduce op) {
   require_contiguous(x);
+  if (x.count() == 0) return;
   poll();
   const ncclRedOp_t nccl_op = op == Reduce::sum ? ncclSum : ncclMax;
   check(
@@ -74,12 +76,14 @@ void Lane::all_reduce(Tensor x, Reduce op) {
 
 void Lane::all_gather(Tensor all, Tensor mine) {
   require_parts(all, mine, size_);
+  if (all.count() == 0) return;
   const Bytes part = moved(mine);
   check(ncclAllGather(mine.data, all.data, part.count, part.type, comm_, stream_));
 }
 
 void Lane::reduce_scatter(Tensor mine, Tensor all) {
   require_parts(all, mine, size_);
+  if (all.count() == 0) return;
   poll();
   check(ncclReduceScatter(all.data, mine.data, static_cast<std::size_t>(mine.count()), nccl_type(mine.dtype), ncclSum,
                           comm_, stream_));
@@ -87,12 +91,14 @@ void Lane::reduce_scatter(Tensor mine, Tensor all) {
 
 void Lane::broadcast(Tensor x, int root) {
   require_contiguous(x);
+  if (x.count() == 0) return;
   const Bytes whole = moved(x);
   check(ncclBroadcast(x.data, x.data, whole.count, whole.type, root, comm_, stream_));
 }
 
 void Lane::shift(Tensor from_left, Tensor to_right) {
   require_pair(from_left, to_right);
+  if (to_right.count() == 0) return;
   check(ncclGroupStart());
   send(to_right, (rank_ + 1) % size_);
   recv(from_left, (rank_ + size_ - 1) % size_);
@@ -101,12 +107,16 @@ void Lane::shift(Tensor from_left, Tensor to_right) {
 
 void Lane::send(Tensor x, int to) {
   require_contiguous(x);
+  require(to != rank_, "a rank sends to itself");
+  if (x.count() == 0) return;
   const Bytes whole = moved(x);
   check(ncclSend(x.data, whole.count, whole.type, to, comm_, stream_));
 }
 
 void Lane::recv(Tensor x, int from) {
   require_contiguous(x);
+  require(from != rank_, "a rank receives from itself");
+  if (x.count() == 0) return;
   const Bytes whole = moved(x);
   check(ncclRecv(x.data, whole.count, whole.type, from, comm_, stream_));
 }

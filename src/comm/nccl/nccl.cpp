@@ -96,7 +96,12 @@ Ticket NcclCommunicator::background(const std::function<void(Communicator&)>& wo
   side_->poll();
   backend_.hand_over(backend_.stream(), side_stream_, next_event());
   check(ncclGroupStart());
-  work(*side_);
+  try {
+    work(*side_);
+  } catch (...) {
+    ncclGroupEnd();  // an open group would swallow every later call
+    throw;
+  }
   check(ncclGroupEnd());
   const cudaEvent_t done = next_event();
   check(cudaEventRecord(done, side_stream_));

@@ -80,7 +80,7 @@ class CpuBackend final : public Backend {
  private:
   int n_threads_;
   Workspace workspace_;
-  std::array<double, 8> mark_times_{};  // of the newest marks
+  std::array<double, k_kept_marks> mark_times_{};  // of the newest marks
   std::int64_t n_marks_ = 0;
   Counters counters_;
 };

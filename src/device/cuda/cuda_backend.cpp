@@ -1,5 +1,6 @@
 #include "cuda_backend.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "check.h"
@@ -11,9 +12,17 @@ namespace trireme {
 
 namespace {
 constexpr std::size_t k_first_scratch = std::size_t{64} << 20;  // also the workspace of cuBLASLt
-constexpr std::int64_t k_epoch_marks = 128, k_n_marks = 2 * k_epoch_marks;
+constexpr std::int64_t k_epoch_marks = Backend::k_kept_marks, k_n_marks = 2 * k_epoch_marks;
+
+// Each communicator has a stream of its own. Streams that share a hardware queue wait for each other, and a receive
+// may then wait for a send behind it: ask for the most queues there are, unless the user has chosen. Read by the driver
+// when the process first touches a device.
+void ask_for_queues() {
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
 
 int choose_device(int local_rank) {
+  ask_for_queues();
   int n = 0;
   const cudaError_t found = cudaGetDeviceCount(&n);
   if (found != cudaSuccess || n == 0) {
@@ -118,7 +127,7 @@ void CudaBackend::settle_epoch(std::int64_t epoch) {
 
 double CudaBackend::time_of(std::int64_t mark) {
   require(mark >= 0 && mark < next_mark_ && mark >= next_mark_ - k_epoch_marks,
-          "time_of() needs one of the last 128 marks");
+          "time_of() needs one of the marks that are kept");
   const std::int64_t epoch = mark / k_epoch_marks;
   if (epoch > settled_epoch_) settle_epoch(epoch);
   const std::int64_t first = settled_epoch_ * k_epoch_marks;
@@ -141,6 +150,7 @@ std::unique_ptr<Backend> make_cuda_backend(int local_rank, const CudaOptions& op
 }
 
 int cuda_device_count() {
+  ask_for_queues();
   int n = 0;
   return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
 }

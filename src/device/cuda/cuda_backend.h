@@ -140,7 +140,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<PinnedRing> ring_;
   std::vector<cudaEvent_t> marks_;
   std::int64_t next_mark_ = 0;
-  // Every 128th mark begins an epoch and its time is kept in double: what an event measures is a float.
+  // Every k_kept_marks-th mark begins an epoch and its time is kept in double: what an event measures is a float.
   std::int64_t settled_epoch_ = 0;
   double epoch_seconds_ = 0;  // of the settled epoch's first mark, from mark 0
   std::unique_ptr<Gemm> gemm_;

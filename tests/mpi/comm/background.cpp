@@ -163,7 +163,7 @@ TEST_CASE("a blocking recv does not take a message that was sent in the backgrou
   }
 }
 
-TEST_CASE("a short message in the background is an error when it is waited for") {
+TEST_CASE("a short message in the background is an error when it is waited for", "[mpi]") {
   auto ranks = job().world().split(0, job().world().rank());
   Field x(DType::f32, 8);
   if (ranks->size() > 1 && ranks->rank() == 0) {

@@ -212,7 +212,7 @@ TEST_CASE("what the contract forbids is refused before anything is sent") {
   if (ranks.size() > 1) CHECK_THROWS_AS(ranks.all_reduce(float8.tensor(), Reduce::sum), std::logic_error);
 }
 
-TEST_CASE("a message shorter than its receiver expects is an error") {
+TEST_CASE("a message shorter than its receiver expects is an error", "[mpi]") {
   Communicator& ranks = job().world();
   Field x(DType::f32, 8);
   if (ranks.size() > 1 && ranks.rank() == 0) ranks.send(x.tensor().slice_rows(0, 5), 1);
@@ -220,7 +220,7 @@ TEST_CASE("a message shorter than its receiver expects is an error") {
   ranks.barrier();
 }
 
-TEST_CASE("a message longer than its receiver expects is an error of the rank") {
+TEST_CASE("a message longer than its receiver expects is an error of the rank", "[mpi]") {
   auto pair = job().world().split(job().world().rank() / 2, 0);
   Field x(DType::f32, 8);
   if (pair->size() == 2 && pair->rank() == 0) pair->send(x.tensor(), 1);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "catch.h"
+#include "trireme/comm/nccl.h"
 
 namespace trireme::test {
 
@@ -48,8 +49,17 @@ double load_as(DType dtype, const std::byte* from) {
 
 }  // namespace
 
-Job::Job() : backend(make_cpu_backend(1)) {
+Job::Job(DeviceKind kind) {
   constexpr std::int64_t piece = 24;  // bytes: three f64, twelve bf16
+  if (kind == DeviceKind::cuda) {
+    backend = make_cuda_backend(session.local_rank(), {});
+    if (session.local_size() <= cuda_device_count())  // NCCL wants a GPU for every rank
+      worlds.push_back({"NCCL", make_nccl_communicator(session.world(*backend, Memory::staged), *backend)});
+    worlds.push_back({"staged", session.world(*backend, Memory::staged)});
+    worlds.push_back({"staged in pieces", session.world(*backend, Memory::staged, piece)});
+    return;
+  }
+  backend = make_cpu_backend(1);
   worlds.push_back({"host", session.world(*backend, Memory::host)});
   worlds.push_back({"staged", session.world(*backend, Memory::staged)});
   worlds.push_back({"host in pieces", session.world(*backend, Memory::host, piece)});

@@ -21,9 +21,11 @@ struct World {
 struct Job {
   MpiSession session;
   std::unique_ptr<Backend> backend;
-  std::vector<World> worlds;  // host and staged, whole and cut into pieces of a few elements
+  std::vector<World> worlds;  // of the device: see the constructor
 
-  Job();
+  // cpu: host and staged memory, whole and cut into pieces of a few elements. cuda: NCCL, then MPI staged through
+  // pinned memory, whole and in pieces.
+  explicit Job(DeviceKind kind);
   Communicator& world() { return *worlds.front().ranks; }
 };
 Job& job();  // made by main()
