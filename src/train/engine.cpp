@@ -134,7 +134,11 @@ ArenaSizes Engine::peaks() const {
 void Engine::initialise() {
   params_->initialise(backend_, static_cast<std::uint64_t>(deck_.run.seed));
   optimizer_->initialise();
-  if (!rope_) return;
+  if (rope_) fill_rope_table();
+  if (backend_.first_calls_wait()) rehearse();
+}
+
+void Engine::fill_rope_table() {
   const std::vector<double> table = rope_table(model_.deck());
   if (rope_.dtype == DType::f64) {
     backend_.to_device(rope_, table.data());
@@ -162,21 +166,38 @@ std::vector<MicroBatch> Engine::upload(const HostBatch& batch) {
   return micro_batches;
 }
 
+Context Engine::context(std::uint32_t step, double dropout) {
+  return {backend_,
+          grid_,
+          *params_,
+          scratch_,
+          compute_,
+          deck_.parallel.sequence,
+          static_cast<std::uint64_t>(deck_.run.seed),
+          step,
+          dropout,
+          Into::replace,
+          rope_};
+}
+
+// Every kernel is loaded and every matrix product tuned while no message between stages is under way.
+void Engine::rehearse() {
+  for (const Tensor& x : {ids_, targets_, positions_, rows_, doc_starts_}) {
+    if (x) backend_.fill(x, 0);
+  }
+  backend_.fill(numbers_, 0);
+  Context c = context(0, deck_.model.dropout);
+  const auto part = [&](Tensor all) { return all ? all.slice_rows(0, local_tokens_) : all; };
+  pipeline_->rehearse(c, {deck_.batch.micro, part(ids_), part(targets_), part(positions_), part(rows_), part(doc_starts_)},
+                      numbers_.slice_rows(1, 1));
+  backend_.synchronize();
+}
+
 void Engine::run(const HostBatch& batch, const UpdateSettings& settings, Pass pass) {
   const bool training = pass != Pass::forward, reduces = pass == Pass::gradients;
   const std::vector<MicroBatch> micro_batches = upload(batch);
   const int stage = grid_.here().at(Axis::pp), n_stages = partition_.n_stages, n_chunks = partition_.n_chunks;
-  Context c{backend_,
-            grid_,
-            *params_,
-            scratch_,
-            compute_,
-            deck_.parallel.sequence,
-            static_cast<std::uint64_t>(deck_.run.seed),
-            settings.step,
-            training ? deck_.model.dropout : 0,
-            Into::add,
-            rope_};
+  Context c = context(settings.step, training ? deck_.model.dropout : 0);
   Pipeline::Work work;
   work.micro_batches = micro_batches;
   work.loss_1 = numbers_.slice_rows(1, 1);
@@ -249,7 +270,7 @@ StepNumbers Engine::numbers(int ticket, double loss_scale) {
   std::memcpy(values, pinned_ + (ticket % 2) * sizeof(values), sizeof(values));
   const std::int64_t timed = timed_[ticket % 2];
   return {values[1], std::sqrt(values[0]) / loss_scale, backend_.time_of(read_marks_[ticket % 2]),
-          timed > 0 ? clock_.seconds(timed) : PhaseSeconds{}};
+          timed > 0 && timed + 1 >= clock_.step() ? clock_.seconds(timed) : PhaseSeconds{}};
 }
 
 std::vector<Engine::LayerNorms> Engine::layer_norms(double loss_scale) {

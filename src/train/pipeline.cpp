@@ -79,6 +79,19 @@ void Pipeline::run(Context& c, const Schedule& schedule, const Work& work) {
   drain();
 }
 
+void Pipeline::rehearse(Context& c, const MicroBatch& mb, Tensor loss_1) {
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    const Stage& stage = stages_[i];
+    Stage::Slot& slot = chunks_[i].slots.front();
+    const Tensor x = chunks_[i].inputs.empty() ? Tensor{} : chunks_[i].inputs.front();
+    if (x) c.be.fill(x, 0);
+    stage.forward(c, mb, x, slot);
+    if (stage.last()) stage.loss(c, mb, slot, loss_1);
+    c.be.fill(gradients_.front().data, 0);
+    stage.backward(c, mb, gradients_.front().data, slot, loss_1, 1.0, [](int) {});
+  }
+}
+
 void Pipeline::forward(Context& c, const Action& action, const Work& work) {
   const Stage& stage = stages_[static_cast<std::size_t>(action.chunk)];
   Chunk& chunk = chunks_[static_cast<std::size_t>(action.chunk)];

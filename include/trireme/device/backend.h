@@ -92,6 +92,10 @@ class Backend {
   virtual std::string describe() const = 0;         // for the start-up table: device, libraries, attention in use
   virtual std::size_t workspace_bytes() const = 0;  // what the backend holds for itself; stops growing after one step
 
+  // The first call of an operation may wait for all work of the device (loading code, timing algorithms). Where ranks
+  // do different things, nothing that waits for another rank may be in flight then: rehearse first.
+  virtual bool first_calls_wait() const { return false; }
+
   virtual std::size_t memory_bytes() const { return 0; }  // free memory of the device; 0: not known
   virtual bool host_memory() const { return false; }      // tensors lie where the host can read and write them
 

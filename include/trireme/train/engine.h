@@ -99,6 +99,9 @@ class Engine {
   void take_pipeline(const ArenaSizes& sizes, Wires wires);
   void note(const std::string& purpose);
   std::vector<MicroBatch> upload(const HostBatch& batch);
+  Context context(std::uint32_t step, double dropout);
+  void fill_rope_table();
+  void rehearse();
   enum class Pass : std::uint8_t { forward, gradients, local_gradients };
   void run(const HostBatch& batch, const UpdateSettings& settings, Pass pass);
   int reduce_numbers();

@@ -37,6 +37,9 @@ class Pipeline {
     std::function<void(int chunk, int layer)> passed;  // gradients of this layer are complete for the whole step
   };
   void run(Context& c, const Schedule& schedule, const Work& work);
+  // One micro-batch of zeros forward and backward through each chunk of this rank, with no message to another stage.
+  // Gradients are garbage afterwards.
+  void rehearse(Context& c, const MicroBatch& mb, Tensor loss_1);
 
   const std::vector<Stage>& stages() const { return stages_; }
   std::size_t peak_of_slot(int chunk) const;

@@ -1,5 +1,7 @@
 #include "lane.h"
 
+#include <exception>
+
 #include "../arguments.h"
 #include "trireme/base/log.h"
 
@@ -50,13 +52,19 @@ void check(ncclResult_t code, Where where) {
 }
 
 Lane::Lane(const ncclUniqueId& id, int rank, int size, cudaStream_t stream)
-    : rank_(rank), size_(size), stream_(stream) {
+    : rank_(rank), size_(size), stream_(stream), exceptions_(std::uncaught_exceptions()) {
   check(ncclCommInitRank(&comm_, size, id, rank));
 }
 
-// Abort is local: other ranks may be gone. A run that ends well has met in barrier() before.
+// While an exception unwinds other ranks may be gone: abort is local. Otherwise all ranks come here, and the memory
+// that they share is let go in order.
 Lane::~Lane() {
-  if (comm_ != nullptr) ncclCommAbort(comm_);
+  if (comm_ == nullptr) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    ncclCommAbort(comm_);
+  } else {
+    ncclCommDestroy(comm_);
+  }
 }
 
 void Lane::poll() const {

@@ -40,6 +40,7 @@ class Lane : public Communicator {
   ncclComm_t comm_ = nullptr;
   int rank_, size_;
   cudaStream_t stream_;
+  int exceptions_;  // in flight at construction
 };
 
 }  // namespace trireme

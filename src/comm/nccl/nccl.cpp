@@ -36,6 +36,7 @@ class NcclCommunicator final : public Communicator {
 
  private:
   std::array<ncclUniqueId, 2> shared_ids();
+  void connect();
   cudaEvent_t next_event();
 
   std::unique_ptr<Communicator> control_;
@@ -56,6 +57,7 @@ NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> control, CudaBa
   const auto ids = shared_ids();
   main_ = std::make_unique<Lane>(ids[0], rank(), size(), backend.stream());
   side_ = std::make_unique<Lane>(ids[1], rank(), size(), side_stream_);
+  connect();
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -77,6 +79,20 @@ std::array<ncclUniqueId, 2> NcclCommunicator::shared_ids() {
   backend_.to_host(ids.data(), on_device);
   backend_.release(memory);
   return ids;
+}
+
+// NCCL connects to a neighbour at the first message, and the host waits for it there. Two stages of a pipeline would
+// wait for each other: the first messages are sent here, where all ranks do the same.
+void NcclCommunicator::connect() {
+  std::byte* const memory = backend_.allocate(2 * sizeof(float));
+  const Tensor both(memory, DType::f32, {2});
+  for (Lane* lane : {main_.get(), side_.get()}) {
+    lane->all_reduce(both, Reduce::sum);
+    lane->shift(both.slice_rows(0, 1), both.slice_rows(1, 1));
+    if (lane == side_.get()) check(cudaStreamSynchronize(side_stream_));
+    backend_.synchronize();
+  }
+  backend_.release(memory);
 }
 
 // An event comes round again after 64 uses: a ticket kept that long waits longer than it must, never too short.

@@ -66,6 +66,7 @@ class CudaBackend final : public Backend {
   void to_host_later(void* pinned, Tensor src) override;
   std::byte* allocate_pinned(std::size_t bytes) override;
   void release_pinned(std::byte* memory) noexcept override;
+  bool first_calls_wait() const override { return true; }
   std::int64_t mark() override;
   double time_of(std::int64_t mark) override;
   void wait(std::int64_t mark) override;

@@ -171,6 +171,7 @@ Curve run(const Deck& deck, const ProcessGrid& grid, Backend& backend, Communica
     curve.losses.push_back(numbers.loss_sum / static_cast<double>(batch.n_targets));
     curve.norms.push_back(numbers.grad_norm);
   }
+  engine.params();  // nothing is left in flight
   // The plan is the allocation: every arena is used to its last byte and no further.
   const ArenaSizes used = engine.peaks();
   require(
