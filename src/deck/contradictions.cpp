@@ -52,9 +52,24 @@ void check_rope(const ModelDeck& m, Contradictions& list) {
   }
 }
 
+void check_fp8(const PrecisionDeck& p, const ModelDeck& m, Contradictions& list) {
+  const std::int64_t kept = p.fp8_first_bf16 + p.fp8_last_bf16;
+  if (p.compute == "fp8" && kept >= m.layers) {
+    list.push_back({{"precision.fp8_first_bf16", "precision.fp8_last_bf16", "model.layers"},
+                    setting("precision.fp8_first_bf16", p.fp8_first_bf16) + " and " +
+                        setting("precision.fp8_last_bf16", p.fp8_last_bf16) + " leave none of the " +
+                        std::to_string(m.layers) + " blocks in fp8: set precision.compute = \"bf16\" or keep fewer"});
+  }
+  if (p.compute != "fp8" && kept > 0) {
+    list.push_back({{"precision.fp8_first_bf16", "precision.fp8_last_bf16", "precision.compute"},
+                    "precision.fp8_first_bf16 and precision.fp8_last_bf16 have no effect, but " +
+                        setting("precision.compute", p.compute)});
+  }
+}
+
 void check_precision(const PrecisionDeck& p, Contradictions& list) {
   const std::string but = ", but " + setting("precision.compute", p.compute);
-  if (p.compute != "bf16") {
+  if (p.compute != "bf16" && p.compute != "fp8") {
     if (p.moments == "bf16") {
       list.push_back({{"precision.moments", "precision.compute"},
                       "precision.moments = \"bf16\" needs precision.compute = \"bf16\"" + but +
@@ -222,6 +237,7 @@ void check_model(const Deck& deck, Contradictions& list) {
 
 void check_training(const Deck& deck, Contradictions& list) {
   check_precision(deck.precision, list);
+  check_fp8(deck.precision, deck.model, list);
   check_lr(deck, list);
   check_files(deck.data, list);
   check_weights(deck.data, list);

@@ -47,13 +47,13 @@ void Block::forward(Context& c, const MicroBatch& mb, Tensor y, Tensor x, Arena&
 
 // y = residual + drop(x W^T + b), the product summed over tp. The plain case is one product.
 void Block::leave_branch(Context& c, const MicroBatch& mb, const Branch& b) const {
-  const Tensor weight = c.params.at(b.weight).value, bias = bias_value(c, b.bias);
-  Leaving sum(c, b.y, b.x.rows());
+  const Tensor bias = bias_of(c, b.linear);
+  Leaving sum(c, b.y, mb.position_T.rows());
   if (sum.whole() && c.dropout == 0) {
-    c.be.matmul_residual(b.y, b.x, weight, bias, b.residual);
+    linear(c, b.linear, b.y, b.x, bias, b.residual);
     return;
   }
-  c.be.matmul(sum.partial(), b.x, weight, Tensor{});
+  linear(c, b.linear, sum.partial(), b.x, Tensor{}, Tensor{});
   sum.start();
   sum.wait();
   c.be.dropout_add(b.y, b.y, bias, b.residual, own_tokens(c, mb.row_T), c.dropout, dropout_key(c, b.name));
@@ -67,11 +67,11 @@ void Block::forward_attention(Context& c, const MicroBatch& mb, Tensor x, Arena&
   if (norm1_.kind == NormKind::layer) s.mean1 = keep.take(c.acc(), {Ts});
   s.rstd1 = keep.take(c.acc(), {Ts});
   s.r = keep.take(c.compute, {Ts, C});
-  s.h1 = light.take(c.compute, {Ts, C});
-  norm_forward(c, norm1_, s.h1, s.mean1, s.rstd1, x);
+  s.h1 = normed(c, norm1_, qkv_, s.mean1, s.rstd1, x, light);
   project_qkv(c, mb, keep, s);
   const Tensor out = attention_of(c, mb).forward(c, s.qkv, mb.n_sequences, heavy, s.attention);
-  leave_branch(c, mb, {s.r, out, x, out_, out_bias_, "attn"});
+  s.attended = activation_operand(c, out_, out, heavy);
+  leave_branch(c, mb, {s.r, s.attended, x, out_, "attn"});
 }
 
 void Block::project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s) const {
@@ -80,9 +80,7 @@ void Block::project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s)
   s.qkv = keep.take(c.compute, {T, h.all_columns()});
   {
     const ArenaScope scope(c.scratch);
-    const Tensor all = Entered(c, s.h1).wait();
-    const Tensor bias = qkv_bias_ < 0 ? Tensor{} : c.params.joined_value(qkv_bias_, 3);
-    c.be.matmul(s.qkv, all, c.params.joined_value(qkv_, 3), bias);
+    linear(c, qkv_, s.qkv, Entered(c, s.h1).wait(), bias_of(c, qkv_), Tensor{});
   }
   Tensor q = s.qkv.slice_columns(0, h.query_columns()), k = s.qkv.slice_columns(h.query_columns(), h.kv_columns());
   if (qk_norm_) {
@@ -101,22 +99,60 @@ void Block::project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s)
 
 // h2 = norm2(r or x); u = h2 Wu^T + bu; g = act(u); y = r + drop(g Wd^T + bd)
 void Block::forward_mlp(Context& c, const MicroBatch& mb, Tensor y, Arena& keep, Saved& s, Recompute mode) const {
-  const std::int64_t T = mb.position_T.rows(), Ts = s.r.rows(), C = s.r.columns(),
-                     F = c.params.at(down_).value.columns();
+  const std::int64_t T = mb.position_T.rows(), Ts = s.r.rows(), F = c.params.at(down_.weight).value.columns();
   Arena& light = mode >= Recompute::light ? c.scratch : keep;
   if (norm2_.kind == NormKind::layer) s.mean2 = keep.take(c.acc(), {Ts});
   s.rstd2 = keep.take(c.acc(), {Ts});
   s.before = keep.take(c.compute, {T, gated_ ? 2 * F : F});
-  s.h2 = light.take(c.compute, {Ts, C});
-  s.activated = light.take(c.compute, {T, F});
-  norm_forward(c, norm2_, s.h2, s.mean2, s.rstd2, mlp_input(s));
+  s.h2 = normed(c, norm2_, up_, s.mean2, s.rstd2, mlp_input(s), light);
+  forward_up(c, s, light);
+  leave_branch(c, mb, {y, s.activated, s.r, down_, "mlp"});
+}
+
+// In FP8 the product keeps what the activation was applied to, and the activation is quantised as it is computed.
+void Block::forward_up(Context& c, Saved& s, Arena& light) const {
+  const bool fp8 = in_fp8(c, up_);
+  if (!fp8) s.activated.tensor = light.take(c.compute, {s.before.rows(), s.before.columns() / (gated_ ? 2 : 1)});
   {
     const ArenaScope scope(c.scratch);
-    const Tensor all = Entered(c, s.h2).wait();
-    const Tensor bias = up_bias_ < 0 ? Tensor{} : c.params.joined_value(up_bias_, gated_ ? 2 : 1);
-    c.be.matmul_activation(s.activated, s.before, all, c.params.joined_value(up_, gated_ ? 2 : 1), bias, activation_);
+    const Operand all = Entered(c, s.h2).wait();
+    if (!fp8) {
+      c.be.matmul_activation(s.activated.tensor, s.before, all.tensor, c.params.joined_value(up_.weight, up_.n),
+                             bias_of(c, up_), activation_);
+      return;
+    }
+    linear(c, up_, s.before, all, bias_of(c, up_), Tensor{});
   }
-  leave_branch(c, mb, {y, s.activated, s.r, down_, down_bias_, "mlp"});
+  s.activated = activated(c, s.before, light);
+}
+
+Operand Block::normed(Context& c, const NormParams& n, const Linear& next, Tensor mean, Tensor rstd, Tensor x,
+                      Arena& arena) const {
+  if (!in_fp8(c, next)) {
+    const Tensor y = arena.take(c.compute, x.shape);
+    norm_forward(c, n, y, mean, rstd, x);
+    return {y, {}, {}};
+  }
+  const Operand h = take_rows(x.shape, c.fp8->options().forward, arena);
+  const ArenaScope scope(c.scratch);
+  const Tensor y = c.scratch.take(c.compute, x.shape);
+  c.be.norm_quantize(h.rows, h.scale, y, mean, rstd, x, c.params.at(n.gain).value,
+                     n.bias < 0 ? Tensor{} : c.params.at(n.bias).value, n.kind, n.eps);
+  return h;
+}
+
+Operand Block::activated(Context& c, Tensor before, Arena& arena) const {
+  const Shape shape{before.rows(), before.columns() / (gated_ ? 2 : 1)};
+  if (!in_fp8(c, down_)) {
+    const Tensor y = arena.take(c.compute, shape);
+    c.be.activation(y, before, activation_);
+    return {y, {}, {}};
+  }
+  const Operand g = take_rows(shape, c.fp8->options().forward, arena);
+  const ArenaScope scope(c.scratch);
+  const Tensor y = c.scratch.take(c.compute, shape);
+  c.be.activation_quantize(g.rows, g.scale, y, before, activation_);
+  return g;
 }
 
 void Block::backward(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const {
@@ -162,26 +198,29 @@ void Block::backward_mlp(Context& c, const MicroBatch& mb, Tensor dx, Tensor dy,
   const ArenaScope scope(c.scratch);
   const std::int64_t T = mb.position_T.rows(), F = s.before.columns() / (gated_ ? 2 : 1);
   if (mode >= Recompute::light) {
-    s.h2 = c.scratch.take(c.compute, dy.shape);
-    s.activated = c.scratch.take(c.compute, {T, F});
-    norm_forward(c, norm2_, s.h2, s.mean2, s.rstd2, mlp_input(s));
-    c.be.activation(s.activated, s.before, activation_);
+    s.h2 = normed(c, norm2_, up_, s.mean2, s.rstd2, mlp_input(s), c.scratch);
+    s.activated = activated(c, s.before, c.scratch);
   }
-  const Tensor dd = branch_gradient(c, mb, dy, "mlp", down_bias_);
+  const Operand dd = gradient_operand(c, down_, branch_gradient(c, mb, dy, "mlp", down_.bias), c.scratch);
   Entered dd_entered(c, dd);
   Entered h2_entered(c, s.h2);
-  const Tensor dd_all = dd_entered.wait();
+  const Operand dd_all = dd_entered.wait();
   const Tensor dg = c.scratch.take(c.compute, {T, F}), du = c.scratch.take(c.compute, s.before.shape);
-  c.be.matmul_dx(dg, dd_all, c.params.at(down_).value);
-  c.be.matmul_dw(c.params.at(down_).grad, dd_all, s.activated, c.into);
-  const int n = gated_ ? 2 : 1;
-  const Tensor dbias = up_bias_ < 0 ? Tensor{} : c.params.joined_grad(up_bias_, n);
-  c.be.activation_backward_bias(du, dbias, dg, s.before, activation_, c.into);
+  linear_dx(c, down_, dg, dd_all);
+  linear_dw(c, down_, dd_all, s.activated);
+  const Tensor dbias = up_.bias < 0 ? Tensor{} : c.params.joined_grad(up_.bias, up_.n);
+  Operand du_operand{du, {}, {}};
+  if (in_fp8(c, up_)) {
+    du_operand = take_rows(du.shape, c.fp8->options().gradient, c.scratch);
+    c.be.activation_backward_quantize(du_operand.rows, du_operand.scale, du, dbias, dg, s.before, activation_, c.into);
+  } else {
+    c.be.activation_backward_bias(du, dbias, dg, s.before, activation_, c.into);
+  }
   const Tensor dh2 = c.scratch.take(c.compute, dy.shape);
   Leaving sum(c, dh2, T);
-  c.be.matmul_dx(sum.partial(), du, c.params.joined_value(up_, n));
+  linear_dx(c, up_, sum.partial(), du_operand);
   sum.start();
-  c.be.matmul_dw(c.params.joined_grad(up_, n), du, h2_entered.wait(), c.into);
+  linear_dw(c, up_, du_operand, h2_entered.wait());
   sum.wait();
   norm_backward(c, norm2_, dx, dh2, mlp_input(s), s.mean2, s.rstd2, c.into);
 }
@@ -193,24 +232,27 @@ void Block::backward_attention(Context& c, const MicroBatch& mb, Tensor dx, Tens
   const HeadCounts h = local_heads(c);
   const Attention attention = attention_of(c, mb);
   if (mode >= Recompute::light) {
-    s.h1 = c.scratch.take(c.compute, dy.shape);
-    norm_forward(c, norm1_, s.h1, s.mean1, s.rstd1, s.x);
+    s.h1 = normed(c, norm1_, qkv_, s.mean1, s.rstd1, s.x, c.scratch);
   }
-  if (mode >= Recompute::attention) attention.forward(c, s.qkv, mb.n_sequences, c.scratch, s.attention);
-  const Tensor da = branch_gradient(c, mb, dy, "attn", out_bias_);
+  if (mode >= Recompute::attention) {
+    const Tensor out = attention.forward(c, s.qkv, mb.n_sequences, c.scratch, s.attention);
+    s.attended = activation_operand(c, out_, out, c.scratch);
+  }
+  const Operand da = gradient_operand(c, out_, branch_gradient(c, mb, dy, "attn", out_.bias), c.scratch);
   Entered da_entered(c, da);
   Entered h1_entered(c, s.h1);
-  const Tensor da_all = da_entered.wait();
+  const Operand da_all = da_entered.wait();
   const Tensor dout = c.scratch.take(c.compute, {T, h.query_columns()}), dqkv = c.scratch.take(c.compute, s.qkv.shape);
-  c.be.matmul_dx(dout, da_all, c.params.at(out_).value);
-  c.be.matmul_dw(c.params.at(out_).grad, da_all, s.attention.out, c.into);
+  linear_dx(c, out_, dout, da_all);
+  linear_dw(c, out_, da_all, s.attended);
   attention.backward(c, dqkv, dout, s.qkv, mb.n_sequences, s.attention);
   backward_qkv(c, mb, dqkv, s);
+  const Operand dqkv_operand = gradient_operand(c, qkv_, dqkv, c.scratch);
   const Tensor dh1 = c.scratch.take(c.compute, dy.shape);
   Leaving sum(c, dh1, T);
-  c.be.matmul_dx(sum.partial(), dqkv, c.params.joined_value(qkv_, 3));
+  linear_dx(c, qkv_, sum.partial(), dqkv_operand);
   sum.start();
-  c.be.matmul_dw(c.params.joined_grad(qkv_, 3), dqkv, h1_entered.wait(), c.into);
+  linear_dw(c, qkv_, dqkv_operand, h1_entered.wait());
   sum.wait();
   norm_backward(c, norm1_, dx, dh1, s.x, s.mean1, s.rstd1, c.into);
 }
@@ -232,7 +274,7 @@ void Block::backward_qkv(Context& c, const MicroBatch& mb, Tensor dqkv, Saved& s
                             s.qk_raw.slice_columns(h.query_columns(), h.kv_columns()), s.k_rstd,
                             c.params.at(k_gain_).value, c.into);
   }
-  if (qkv_bias_ >= 0) c.be.sum_rows(c.params.joined_grad(qkv_bias_, 3), dqkv, c.into);
+  if (qkv_.bias >= 0) c.be.sum_rows(c.params.joined_grad(qkv_.bias, qkv_.n), dqkv, c.into);
 }
 
 }  // namespace trireme

@@ -109,11 +109,11 @@ Block::Block(ParamTable& table, const ModelDeck& model, int layer)
   const bool all_biases = model.bias == "all", qkv_biases = all_biases || model.bias == "qkv";
 
   norm1_ = add_norm_params(table, model, prefix + ".norm1", "block.norm1", layer);
-  qkv_ = add.weight("attn.q", {model.heads * D, C}, Cut::rows, group * D, std, false);
+  qkv_ = {add.weight("attn.q", {model.heads * D, C}, Cut::rows, group * D, std, false), -1, 3};
   add.weight("attn.k", {model.kv_heads * D, C}, Cut::rows, D, std, true);
   add.weight("attn.v", {model.kv_heads * D, C}, Cut::rows, D, std, true);
   if (qkv_biases) {
-    qkv_bias_ = add.bias("attn.q", model.heads * D, Cut::rows, group * D, false);
+    qkv_.bias = add.bias("attn.q", model.heads * D, Cut::rows, group * D, false);
     add.bias("attn.k", model.kv_heads * D, Cut::rows, D, true);
     add.bias("attn.v", model.kv_heads * D, Cut::rows, D, true);
   }
@@ -121,20 +121,21 @@ Block::Block(ParamTable& table, const ModelDeck& model, int layer)
     q_gain_ = add.head_gain("attn.q_norm");
     k_gain_ = add.head_gain("attn.k_norm");
   }
-  out_ = add.weight("attn.out", {C, model.heads * D}, Cut::columns, group * D, out_std, false);
-  if (all_biases) out_bias_ = add.bias("attn.out", C, Cut::columns, 1, false);
+  out_.weight = add.weight("attn.out", {C, model.heads * D}, Cut::columns, group * D, out_std, false);
+  if (all_biases) out_.bias = add.bias("attn.out", C, Cut::columns, 1, false);
 
   norm2_ = add_norm_params(table, model, prefix + ".norm2", "block.norm2", layer);
-  if (gated_) up_ = add.weight("mlp.gate", {F, C}, Cut::rows, 1, std, false);
+  up_.n = gated_ ? 2 : 1;
+  if (gated_) up_.weight = add.weight("mlp.gate", {F, C}, Cut::rows, 1, std, false);
   const ParamId up = add.weight("mlp.up", {F, C}, Cut::rows, 1, std, gated_);
-  if (!gated_) up_ = up;
+  if (!gated_) up_.weight = up;
   if (all_biases) {
-    if (gated_) up_bias_ = add.bias("mlp.gate", F, Cut::rows, 1, false);
+    if (gated_) up_.bias = add.bias("mlp.gate", F, Cut::rows, 1, false);
     const ParamId bias = add.bias("mlp.up", F, Cut::rows, 1, gated_);
-    if (!gated_) up_bias_ = bias;
+    if (!gated_) up_.bias = bias;
   }
-  down_ = add.weight("mlp.down", {C, F}, Cut::columns, 1, out_std, false);
-  if (all_biases) down_bias_ = add.bias("mlp.down", C, Cut::columns, 1, false);
+  down_.weight = add.weight("mlp.down", {C, F}, Cut::columns, 1, out_std, false);
+  if (all_biases) down_.bias = add.bias("mlp.down", C, Cut::columns, 1, false);
 }
 
 }  // namespace trireme

@@ -46,10 +46,10 @@ void Embedding::backward(Context& c, const MicroBatch& mb, Tensor dy) const {
     dx = c.scratch.take(c.compute, dy.shape);
     c.be.dropout_backward(dx, dy, own_tokens(c, mb.row_T), c.dropout, key(c));
   }
-  Entered all(c, dx);
+  Entered all(c, {dx, {}, {}});
   if (position_ >= 0) c.be.embed_backward(c.params.at(position_).grad, dx, own_tokens(c, mb.position_T), 0);
   const Param& token = c.params.at(token_);
-  c.be.embed_backward(token.grad, all.wait(), mb.ids_T, token.box.offset[0]);
+  c.be.embed_backward(token.grad, all.wait().tensor, mb.ids_T, token.box.offset[0]);
 }
 
 }  // namespace trireme

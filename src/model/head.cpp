@@ -83,7 +83,7 @@ void Head::chunk_loss(Context& c, Tensor logits, Tensor target, const CrossEntro
 
 void Head::loss(Context& c, const MicroBatch& mb, Tensor x, Tensor loss_1) const {
   const ArenaScope scope(c.scratch);
-  const Tensor y = Entered(c, norm(c, x).y).wait();
+  const Tensor y = Entered(c, {norm(c, x).y, {}, {}}).wait().tensor;
   const Tensor weight = c.params.at(weight_).value;
   const std::int64_t T = y.rows(), step = chunk_tokens(c, T);
   const Tensor logits = c.scratch.take(c.compute, {step, weight.rows()});
@@ -100,7 +100,7 @@ void Head::loss_backward(Context& c, const MicroBatch& mb, Tensor dx, Tensor x, 
                          double gradient_scale) const {
   const ArenaScope scope(c.scratch);
   const Normed n = norm(c, x);
-  const Tensor y = Entered(c, n.y).wait();
+  const Tensor y = Entered(c, {n.y, {}, {}}).wait().tensor;
   const Param& weight = c.params.at(weight_);
   const std::int64_t T = y.rows(), step = chunk_tokens(c, T);
   const Tensor logits = c.scratch.take(c.compute, {step, weight.value.rows()}), dy = c.scratch.take(c.compute, x.shape);
@@ -124,7 +124,7 @@ void Head::loss_backward(Context& c, const MicroBatch& mb, Tensor dx, Tensor x, 
 void Head::logits(Context& c, const MicroBatch& mb, Tensor out, Tensor x) const {
   const ArenaScope scope(c.scratch);
   require(out.rows() == mb.position_T.rows(), "one row of logits per token");
-  c.be.matmul(out, Entered(c, norm(c, x).y).wait(), c.params.at(weight_).value, Tensor{});
+  c.be.matmul(out, Entered(c, {norm(c, x).y, {}, {}}).wait().tensor, c.params.at(weight_).value, Tensor{});
 }
 
 }  // namespace trireme

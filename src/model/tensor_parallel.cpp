@@ -11,6 +11,12 @@ Shape with_rows(Shape shape, std::int64_t rows) {
   return shape;
 }
 
+// Communicators move bytes; FP8 is nothing to them.
+Tensor as_bytes(Tensor x) {
+  x.dtype = DType::u8;
+  return x;
+}
+
 bool scattered(const Context& c) {
   return c.sequence_parallel && c.grid.along(Axis::tp).size() > 1;
 }
@@ -27,14 +33,21 @@ Tensor own_tokens(const Context& c, Tensor all_T) {
   return all_T.slice_rows(c.grid.along(Axis::tp).rank() * n, n);
 }
 
-Entered::Entered(Context& c, Tensor x_own) : all_(x_own) {
+Entered::Entered(Context& c, const Operand& x_own) : all_(x_own) {
   if (!scattered(c)) return;
   Communicator& tp = c.grid.along(Axis::tp);
-  all_ = c.scratch.take(x_own.dtype, with_rows(x_own.shape, x_own.rows() * tp.size()));
-  ticket_ = tp.background([&](Communicator& lane) { lane.all_gather(all_, x_own); });
+  const auto whole = [&](const Tensor& own) {
+    return own ? c.scratch.take(own.dtype, with_rows(own.shape, own.rows() * tp.size())) : Tensor{};
+  };
+  all_ = {whole(x_own.tensor), whole(x_own.rows), whole(x_own.scale)};
+  ticket_ = tp.background([&](Communicator& lane) {
+    if (x_own.tensor) lane.all_gather(all_.tensor, x_own.tensor);
+    if (x_own.rows) lane.all_gather(as_bytes(all_.rows), as_bytes(x_own.rows));
+    if (x_own.scale) lane.all_gather(all_.scale, x_own.scale);
+  });
 }
 
-Tensor Entered::wait() {
+Operand Entered::wait() {
   ticket_.wait();
   return all_;
 }

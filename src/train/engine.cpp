@@ -5,13 +5,14 @@
 #include <cstring>
 
 #include "trireme/base/check.h"
+#include "trireme/train/fp8_weights.h"
 
 namespace trireme {
 
 DType dtype_from(const std::string& precision) {
   if (precision == "fp64") return DType::f64;
   if (precision == "fp32") return DType::f32;
-  if (precision == "bf16") return DType::bf16;
+  if (precision == "bf16" || precision == "fp8") return DType::bf16;
   require(precision == "fp16", "unknown precision " + precision);
   return DType::f16;
 }
@@ -61,6 +62,8 @@ Engine::Engine(const Deck& deck, const Model& model, const ProcessGrid& grid, Ba
   optimizer_ = std::make_unique<AdamW>(*params_, grid, backend, deck.precision, zero_, persistent_);
   noted_.emplace_back("optimizer state", optimizer_->bytes());
   reducer_ = std::make_unique<GradientReducer>(*params_, grid, backend, zero_);
+  fp8_ = make_fp8_weights(deck, model, *params_, local_tokens_, persistent_);
+  if (fp8_) note("fp8 weights");
   take_inputs();
   take_pipeline(sizes, wires);
   note("inputs, tables and boundary tensors");
@@ -177,7 +180,8 @@ Context Engine::context(std::uint32_t step, double dropout) {
           step,
           dropout,
           Into::replace,
-          rope_};
+          rope_,
+          fp8_.get()};
 }
 
 // Every kernel is loaded and every matrix product tuned while no message between stages is under way.
@@ -241,6 +245,7 @@ void Engine::update(const UpdateSettings& settings) {
   clock_.enter(Phase::optimizer);
   optimizer_->step(deck_.optimizer, settings.lr, 1.0 / settings.loss_scale, settings.update,
                    static_cast<std::uint64_t>(deck_.run.seed), numbers_.slice_rows(0, 1));
+  if (fp8_) fp8_->weights_changed();
   clock_.end_step();
 }
 

@@ -11,8 +11,8 @@ namespace trireme {
 namespace {
 
 DeviceKind planned_kind(const Deck& deck) {
-  const bool sixteen = deck.precision.compute == "bf16" || deck.precision.compute == "fp16";
-  return deck.device.kind == "cuda" || (deck.device.kind == "auto" && sixteen) ? DeviceKind::cuda : DeviceKind::cpu;
+  const bool narrow = dtype_from(deck.precision.compute) == DType::bf16 || deck.precision.compute == "fp16";
+  return deck.device.kind == "cuda" || (deck.device.kind == "auto" && narrow) ? DeviceKind::cuda : DeviceKind::cpu;
 }
 
 // A table with one line per stage; equal neighbours share a line ("1-14").

@@ -18,6 +18,18 @@ LogLevel log_level_from(const std::string& name) {
 
 namespace {
 
+std::string fp8_line(const Deck& deck) {
+  const PrecisionDeck& p = deck.precision;
+  if (p.compute != "fp8") return "";
+  return format(
+      "            fp8 products in blocks %lld-%lld, recipe %s, %s, fast accumulation: %s; the rest in bf16: "
+      "attention, norms, "
+      "embedding, LM head\n",
+      static_cast<long long>(p.fp8_first_bf16), static_cast<long long>(deck.model.layers - p.fp8_last_bf16 - 1),
+      p.fp8_recipe.c_str(), p.fp8_format == "hybrid" ? "e4m3 with e5m2 gradients" : "e4m3",
+      p.fp8_fast_accumulation.c_str());
+}
+
 std::string model_lines(const Deck& deck, const Model& model) {
   const ModelDeck& m = model.deck();
   std::string text =
@@ -35,7 +47,7 @@ std::string model_lines(const Deck& deck, const Model& model) {
   if (deck.data.mask_documents) text += "\n            attention stays inside each document";
   if (deck.data.reset_positions) text += "\n            positions count from the beginning of each document";
   text += format("\nprecision   %s, optimizer %s\n", deck.precision.compute.c_str(), deck.precision.optimizer.c_str());
-  return text;
+  return text + fp8_line(deck);
 }
 
 std::string grid_lines(const Deck& deck, const RankPlan& plan, int n_ranks) {

@@ -13,10 +13,13 @@ struct PrecisionDeck {
   double loss_scale = 4294967296.0, loss_scale_min = 1;
   std::int64_t loss_scale_window = 1000, loss_scale_hysteresis = 2;
   bool allow_tf32 = false;
+  std::string fp8_recipe = "row", fp8_format = "hybrid", fp8_fast_accumulation = "forward";
+  std::int64_t fp8_first_bf16 = 0, fp8_last_bf16 = 0;
   template <class V>
   void describe(V& v) {
     using I = std::int64_t;
-    v.field("compute", compute, "storage of weights and activations", one_of({"fp64", "fp32", "bf16", "fp16"}));
+    v.field("compute", compute, "storage of weights and activations; fp8: bf16, with the products of the blocks in fp8",
+            one_of({"fp64", "fp32", "bf16", "fp16", "fp8"}));
     v.field("optimizer", optimizer, "arithmetic and state of the optimizer; fp64 with compute = \"fp64\" always",
             one_of({"fp32", "fp64"}));
     v.field("moments", moments, "storage of AdamW's moments; bf16: rounded stochastically", one_of({"fp32", "bf16"}));
@@ -28,6 +31,16 @@ struct PrecisionDeck {
     v.field("loss_scale_min", loss_scale_min, "fp16: smallest loss scale", above(0));
     v.field("loss_scale_window", loss_scale_window, "fp16: good steps before the scale doubles", at_least<I>(1));
     v.field("loss_scale_hysteresis", loss_scale_hysteresis, "fp16: overflows before the scale halves", at_least<I>(1));
+    v.field("fp8_recipe", fp8_recipe,
+            "fp8: row: a scale per token and per output feature, from its own largest magnitude", one_of({"row"}));
+    v.field("fp8_format", fp8_format,
+            "fp8: hybrid: e4m3 for weights and activations, e5m2 for gradients; or e4m3 for all",
+            one_of({"hybrid", "e4m3"}));
+    v.field("fp8_fast_accumulation", fp8_fast_accumulation,
+            "fp8: products that may be added with fewer bits on the way (Hopper): faster, less exact",
+            one_of({"none", "forward", "all"}));
+    v.field("fp8_first_bf16", fp8_first_bf16, "fp8: this many blocks at the start stay in bf16", at_least<I>(0));
+    v.field("fp8_last_bf16", fp8_last_bf16, "fp8: this many blocks at the end stay in bf16", at_least<I>(0));
     v.field("allow_tf32", allow_tf32, "fp32 matrix products may use the tensor cores' TF32 (CUDA)", any<bool>());
   }
 };

@@ -20,6 +20,7 @@
 namespace trireme {
 
 enum class Into : std::uint8_t { replace, add };
+enum class Accumulation : std::uint8_t { exact, fast };
 enum class NormKind : std::uint8_t { layer, rms };
 // swiglu and geglu read [gate | up] of 2F columns and write F; the others are F to F.
 enum class Activation : std::uint8_t { gelu_tanh, gelu_erf, relu_squared, swiglu };
@@ -134,6 +135,17 @@ class Backend {
                          Into into) = 0;  // dw (+)= dy^T x; += into 16 bits may round twice
   virtual void sum_rows(Tensor db_F, Tensor dy_TF /*pitched*/, Into into) = 0;  // db (+)= sum_t dy
 
+  // --- fp8 (e4m3, e5m2): a matrix is stored as q with value q * scale, scale (f32) a power of two (base/fp8.h).
+  // Each row gets its own scale: current scaling in one pass, with nothing to reduce over ranks.
+  virtual void quantize_rows(Tensor q_RC, Tensor scale_R, Tensor x_RC /*pitched*/) = 0;
+  // The transposed matrix with one scale, the largest of scale_R, written to every element of scale (any number). An
+  // element changes only where it becomes subnormal.
+  virtual void transpose_quantized(Tensor q_CR, Tensor scale, Tensor q_RC, Tensor scale_R) = 0;
+  // d = addend + bias + a b^T, a and b in fp8 with scales of M and N elements, or of one each. addend may be d or
+  // absent; bias may be absent. Products are added in f32; fast: with fewer bits where the hardware offers that.
+  virtual void matmul_scaled(Tensor d_MN, Tensor a_MK, Tensor a_scale, Tensor b_NK, Tensor b_scale, Tensor bias_N,
+                             Tensor addend_MN, Accumulation accumulation) = 0;
+
   // --- normalisation over C: layer y = (x - mean) rstd gain + bias; rms y = x rstd gain (mean_T, bias absent).
   // rstd = 1/sqrt(var + eps), var biased; rms: mean of squares.
   virtual void norm(Tensor y_TC, Tensor mean_T, Tensor rstd_T, Tensor x_TC, Tensor gain_C, Tensor bias_C, NormKind kind,
@@ -211,6 +223,22 @@ class Backend {
   virtual void matmul_activation(Tensor y_TF, Tensor before, Tensor x_TC, Tensor w, Tensor bias, Activation kind) {
     matmul(before, x_TC, w, bias);
     activation(y_TF, before, kind);
+  }
+  // The three producers of fp8 rows. y (dx) is memory of the unquantised result's shape, whose content is unspecified
+  // afterwards.
+  virtual void norm_quantize(Tensor q_TC, Tensor scale_T, Tensor y_TC, Tensor mean_T, Tensor rstd_T, Tensor x_TC,
+                             Tensor gain_C, Tensor bias_C, NormKind kind, double eps) {
+    norm(y_TC, mean_T, rstd_T, x_TC, gain_C, bias_C, kind, eps);
+    quantize_rows(q_TC, scale_T, y_TC);
+  }
+  virtual void activation_quantize(Tensor q_TF, Tensor scale_T, Tensor y_TF, Tensor x, Activation kind) {
+    activation(y_TF, x, kind);
+    quantize_rows(q_TF, scale_T, y_TF);
+  }
+  virtual void activation_backward_quantize(Tensor q, Tensor scale_T, Tensor dx, Tensor db, Tensor dy_TF, Tensor x,
+                                            Activation kind, Into into) {
+    activation_backward_bias(dx, db, dy_TF, x, kind, into);
+    quantize_rows(q, scale_T, dx);
   }
   // dx as activation_backward, db (+)= column sums of dx (absent: none)
   virtual void activation_backward_bias(Tensor dx, Tensor db, Tensor dy_TF, Tensor x, Activation kind, Into into) {

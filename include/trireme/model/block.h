@@ -4,9 +4,11 @@
 // needs lies in the caller's arena.
 
 #include <string>
+#include <vector>
 
 #include "trireme/deck/deck.h"
 #include "trireme/model/attention.h"
+#include "trireme/model/linear.h"
 
 namespace trireme {
 
@@ -35,9 +37,10 @@ class Block {
   Block(ParamTable& table, const ModelDeck& model, int layer);
 
   struct Saved {
-    Tensor x, mean1, rstd1, h1;                          // block input, first norm
-    Tensor qk_raw, q_rstd, k_rstd;                       // QK-norm only: q and k before it
-    Tensor qkv, r, mean2, rstd2, h2, before, activated;  // after rotation; middle residual; feed-forward
+    Tensor x, mean1, rstd1;               // block input, first norm
+    Tensor qk_raw, q_rstd, k_rstd;        // QK-norm only: q and k before it
+    Tensor qkv, r, mean2, rstd2, before;  // after rotation; middle residual; feed-forward
+    Operand h1, attended, h2, activated;  // what the four products read
     Attention::Saved attention;
   };
 
@@ -47,22 +50,28 @@ class Block {
   void backward(Context& c, const MicroBatch& mb, Tensor dy, Saved& saved, Recompute mode) const;
 
   int layer() const { return layer_; }
+  std::vector<Linear> linears() const { return {qkv_, out_, up_, down_}; }
 
  private:
   HeadCounts local_heads(const Context& c) const;
   Attention attention_of(const Context& c, const MicroBatch& mb) const;
   Tensor mlp_input(const Saved& s) const { return parallel_ ? s.x : s.r; }
   RandomKey dropout_key(const Context& c, const char* branch) const;
-  Tensor bias_value(const Context& c, ParamId id) const { return id < 0 ? Tensor{} : c.params.at(id).value; }
 
   struct Branch {
-    Tensor y, x, residual;
-    ParamId weight, bias;
+    Tensor y;
+    Operand x;
+    Tensor residual;
+    Linear linear;
     const char* name;
   };
   void leave_branch(Context& c, const MicroBatch& mb, const Branch& branch) const;
   void forward_attention(Context& c, const MicroBatch& mb, Tensor x, Arena& keep, Saved& s, Recompute mode) const;
   void forward_mlp(Context& c, const MicroBatch& mb, Tensor y, Arena& keep, Saved& s, Recompute mode) const;
+  Operand normed(Context& c, const NormParams& n, const Linear& next, Tensor mean, Tensor rstd, Tensor x,
+                 Arena& arena) const;
+  Operand activated(Context& c, Tensor before, Arena& arena) const;
+  void forward_up(Context& c, Saved& s, Arena& light) const;
   void project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s) const;
   void backward_branches(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const;
   // The gradient through the norm is added to dx; dy, what the branch gets, is dx itself where branches follow each
@@ -79,9 +88,8 @@ class Block {
   double eps_;
   Activation activation_;
   NormParams norm1_, norm2_;
-  ParamId qkv_ = -1, qkv_bias_ = -1, q_gain_ = -1, k_gain_ = -1, out_ = -1,
-          out_bias_ = -1;                                        // q, k, v follow each other
-  ParamId up_ = -1, up_bias_ = -1, down_ = -1, down_bias_ = -1;  // gate, up when gated
+  Linear qkv_, out_, up_, down_;  // q, k, v in one; gate and up in one
+  ParamId q_gain_ = -1, k_gain_ = -1;
 };
 
 }  // namespace trireme

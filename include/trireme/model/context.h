@@ -7,6 +7,7 @@
 #include "trireme/comm/process_grid.h"
 #include "trireme/device/arena.h"
 #include "trireme/device/backend.h"
+#include "trireme/model/fp8.h"
 #include "trireme/model/param_store.h"
 
 namespace trireme {
@@ -35,6 +36,7 @@ struct Context {
   Into into = Into::add;           // gradients of blocks: replace in the first micro-batch of a step
   Tensor rope_table;               // [sequence, R/2, 2] or absent
   const KvCache* cache = nullptr;  // generation only
+  Fp8Weights* fp8 = nullptr;       // null: no layer is in FP8
 
   DType acc() const { return accumulator_of(compute); }
 };

@@ -13,14 +13,20 @@ namespace trireme {
 Tensor own_tokens(const Context& c, Tensor all_T);
 std::int64_t n_own_tokens(const Context& c, std::int64_t n_tokens);
 
-// All tokens from the slice: x itself, or a gathered copy in scratch. Runs in the background until wait().
+// One side of a product: a tensor as it is stored, or its FP8 rows with the scale of each (and no tensor).
+struct Operand {
+  Tensor tensor, rows, scale;
+};
+
+// All tokens from the slice: x itself, or a gathered copy in scratch; FP8 rows travel as they are, in half the bytes.
+// Runs in the background until wait().
 class Entered {
  public:
-  Entered(Context& c, Tensor x_own);
-  Tensor wait();
+  Entered(Context& c, const Operand& x_own);
+  Operand wait();
 
  private:
-  Tensor all_;
+  Operand all_;
   Ticket ticket_;
 };
 

@@ -83,8 +83,9 @@ class Engine {
   ArenaSizes peaks() const;
 
   const Model& model() const { return model_; }
-  ParamStore& params() {  // with all values arrived
+  ParamStore& params() {  // with all values arrived; whoever asks may change them
     params_->settle();
+    if (fp8_) fp8_->weights_changed();
     return *params_;
   }
   AdamW& optimizer() { return *optimizer_; }
@@ -118,6 +119,7 @@ class Engine {
   Arena persistent_, scratch_;
   MemoryUse noted_;
   std::unique_ptr<ParamStore> params_;
+  std::unique_ptr<Fp8Weights> fp8_;  // null: no layer is in fp8
   std::unique_ptr<AdamW> optimizer_;
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<Pipeline> pipeline_;

@@ -45,6 +45,10 @@ class CpuBackend final : public Backend {
   void matmul_dx(Tensor dx_TC, Tensor dy_TF, Tensor w_FC) override;
   void matmul_dw(Tensor dw_FC, Tensor dy_TF, Tensor x_TC, Into into) override;
   void sum_rows(Tensor db_F, Tensor dy_TF, Into into) override;
+  void quantize_rows(Tensor q_RC, Tensor scale_R, Tensor x_RC) override;
+  void transpose_quantized(Tensor q_CR, Tensor scale, Tensor q_RC, Tensor scale_R) override;
+  void matmul_scaled(Tensor d_MN, Tensor a_MK, Tensor a_scale, Tensor b_NK, Tensor b_scale, Tensor bias_N,
+                     Tensor addend_MN, Accumulation accumulation) override;
 
   void norm(Tensor y_TC, Tensor mean_T, Tensor rstd_T, Tensor x_TC, Tensor gain_C, Tensor bias_C, NormKind kind,
             double eps) override;

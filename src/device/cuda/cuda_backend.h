@@ -86,6 +86,10 @@ class CudaBackend final : public Backend {
   void matmul_dx(Tensor dx_TC, Tensor dy_TF, Tensor w_FC) override;
   void matmul_dw(Tensor dw_FC, Tensor dy_TF, Tensor x_TC, Into into) override;
   void sum_rows(Tensor db_F, Tensor dy_TF, Into into) override;
+  void quantize_rows(Tensor q_RC, Tensor scale_R, Tensor x_RC) override;
+  void transpose_quantized(Tensor q_CR, Tensor scale, Tensor q_RC, Tensor scale_R) override;
+  void matmul_scaled(Tensor d_MN, Tensor a_MK, Tensor a_scale, Tensor b_NK, Tensor b_scale, Tensor bias_N,
+                     Tensor addend_MN, Accumulation accumulation) override;
 
   void norm(Tensor y_TC, Tensor mean_T, Tensor rstd_T, Tensor x_TC, Tensor gain_C, Tensor bias_C, NormKind kind,
             double eps) override;
@@ -121,6 +125,11 @@ class CudaBackend final : public Backend {
   void add_norm(Tensor y_TC, Tensor mean_T, Tensor rstd_T, Tensor residual_out_TC, Tensor x_TC, Tensor x_bias_C,
                 Tensor residual_TC, Tensor rows_T, double p, const RandomKey& key, Tensor gain_C, Tensor bias_C,
                 NormKind kind, double eps) override;
+  void norm_quantize(Tensor q_TC, Tensor scale_T, Tensor y_TC, Tensor mean_T, Tensor rstd_T, Tensor x_TC, Tensor gain_C,
+                     Tensor bias_C, NormKind kind, double eps) override;
+  void activation_quantize(Tensor q_TF, Tensor scale_T, Tensor y_TF, Tensor x, Activation kind) override;
+  void activation_backward_quantize(Tensor q, Tensor scale_T, Tensor dx, Tensor db, Tensor dy_TF, Tensor x,
+                                    Activation kind, Into into) override;
   void matmul_residual(Tensor y_TF, Tensor x_TC, Tensor w_FC, Tensor bias_F, Tensor residual_TF) override;
   void cross_entropy_whole(Tensor loss_T, Tensor logits_TV, Tensor target_T, Tensor max_T, Tensor sum_T,
                            Tensor picked_T, const CrossEntropy& ce, bool backward) override;

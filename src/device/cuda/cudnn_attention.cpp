@@ -212,9 +212,9 @@ Plan& CudnnAttention::plan_for(const AttentionTensors& t, const AttentionShape& 
   fe::error_t built = graph->build(handle_, {fe::HeurMode_t::A});
   std::int64_t bytes = 0;
   if (built.is_bad() || graph->get_workspace_size(bytes).is_bad()) {
-    log().debug(format("cuDNN declines an attention %s pass with head size %lld into %s: %s",
-                       t.dout ? "backward" : "forward", static_cast<long long>(s.head_dim),
-                       name_of(t.dout ? t.dq.dtype : t.out.dtype), built.get_message().c_str()));
+    log().warn(format("cuDNN declines an attention %s pass with head size %lld into %s, slower kernels take it: %s",
+                      t.dout ? "backward" : "forward", static_cast<long long>(s.head_dim),
+                      name_of(t.dout ? t.dq.dtype : t.out.dtype), built.get_message().c_str()));
     return plan;
   }
   plan.graph = std::move(graph);
@@ -226,10 +226,20 @@ bool CudnnAttention::run(AttentionTensors t, const AttentionShape& s, const std:
                          Into into) {
   std::size_t used = 256;  // an offset in scratch memory; not zero, which would read as an absent tensor
   for (const StandIn& x : stand_ins) used += x.put(t, used);
+  const Tensor lse = t.lse;
+  const bool packs_lse = t.dout && lse.pitch != s.q_rows;  // the backward pass wants its rows without gaps
+  if (packs_lse) {
+    t.lse = Tensor(reinterpret_cast<std::byte*>(used), DType::f32, {lse.rows(), s.q_rows});
+    used += static_cast<std::size_t>(round_up(static_cast<std::int64_t>(t.lse.bytes()), 256));
+  }
   Plan& plan = plan_for(t, s, *mask_of(s));
   if (!plan.graph) return false;
   std::byte* const scratch = backend_.scratch(used + plan.workspace);
   for (const StandIn& x : stand_ins) x.begin(t, scratch, backend_, s);
+  if (packs_lse) {
+    t.lse.data = scratch + reinterpret_cast<std::uintptr_t>(t.lse.data);
+    backend_.copy(t.lse, lse);
+  }
   std::unordered_map<std::int64_t, void*> memory{
       {k_q, t.q.data}, {k_k, t.k.data}, {k_v, t.v.data}, {k_out, t.out.data}, {k_lse, t.lse.data}};
   if (t.dout) memory.insert({{k_dout, t.dout.data}, {k_dq, t.dq.data}, {k_dk, t.dk.data}, {k_dv, t.dv.data}});

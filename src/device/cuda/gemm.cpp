@@ -20,6 +20,10 @@ cudaDataType_t cuda_type(DType dtype) {
       return CUDA_R_16BF;
     case DType::f16:
       return CUDA_R_16F;
+    case DType::e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::e5m2:
+      return CUDA_R_8F_E5M2;
     default:
       throw Error(Exit::usage,
                   std::string("CUDA has no matmul() for ") + name_of(dtype) +
@@ -37,7 +41,9 @@ std::int64_t alignment_of(const Tensor& t) {
 
 GemmKey key_of(const GemmProblem& p) {
   const auto type = [](const Tensor& t) { return static_cast<std::int64_t>(t.dtype); };
-  return {p.a_transposed * 2 + p.b_transposed,
+  const std::int64_t scales = !p.a_scale ? 0 : p.a_scale.count() == 1 ? 1 : 2;
+  const bool fast = p.accumulation == Accumulation::fast;
+  return {p.a_transposed * 2 + p.b_transposed + 4 * scales + (fast ? 16 : 0),
           p.m,
           p.n,
           p.k,
@@ -121,6 +127,16 @@ struct Gemm::Plan {
   Plan& operator=(const Plan&) = delete;
 
   void set_epilogue(const GemmProblem& p) const {
+    if (p.a_scale) {
+      const auto mode = [](const Tensor& scale) {
+        return scale.count() == 1 ? CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F
+                                  : CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+      };
+      set(description, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode(p.a_scale));
+      set(description, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode(p.b_scale));
+      set(description, CUBLASLT_MATMUL_DESC_FAST_ACCUM,
+          static_cast<std::int8_t>(p.accumulation == Accumulation::fast ? 1 : 0));
+    }
     if (p.before) {
       require(p.before.dtype == p.d.dtype, "a fused activation stores both of its results in one dtype");
       set(description, CUBLASLT_MATMUL_DESC_EPILOGUE,
@@ -138,6 +154,8 @@ struct Gemm::Plan {
   void point_epilogue(const GemmProblem& p) const {
     if (p.before) set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, static_cast<void*>(p.before.data));
     if (p.bias) set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(p.bias.data));
+    if (p.a_scale) set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(p.a_scale.data));
+    if (p.b_scale) set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(p.b_scale.data));
   }
 };
 

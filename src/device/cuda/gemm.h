@@ -21,6 +21,8 @@ struct GemmProblem {
   Tensor c;             // added to the product, of d's dtype and not the same memory; may be absent
   Tensor bias, before;  // epilogue: bias along m; before = what the GELU was applied to (d is its result)
   bool accumulate = false;
+  Tensor a_scale, b_scale;  // fp8: of m and n elements, or of one each
+  Accumulation accumulation = Accumulation::exact;
 };
 
 class Gemm {

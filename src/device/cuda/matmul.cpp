@@ -70,6 +70,22 @@ void CudaBackend::matmul_dw(Tensor dw, Tensor dy, Tensor x, Into into) {
   gemm_->run(p);
 }
 
+// Hopper multiplies fp8 matrices only when both run along k in memory: d^T = b a^T in column-major terms.
+void CudaBackend::matmul_scaled(Tensor d, Tensor a, Tensor a_scale, Tensor b, Tensor b_scale, Tensor bias,
+                                Tensor addend, Accumulation accumulation) {
+  require_product(d.rows() == a.rows() && d.columns() == b.rows() && a.columns() == b.columns(), "matmul_scaled()", d,
+                  a, b);
+  if (d.count() == 0) return;
+  counters_.matmul_flops += matmul_flops(d.rows(), d.columns(), a.columns());
+  GemmProblem p = forward_problem(d, a, b, bias);
+  p.accumulate = addend && addend.data == d.data;
+  if (addend && !p.accumulate) p.c = addend;
+  p.a_scale = b_scale;
+  p.b_scale = a_scale;
+  p.accumulation = accumulation;
+  gemm_->run(p);
+}
+
 // The product adds the residual as it stores its result, where that beats a second pass.
 void CudaBackend::matmul_residual(Tensor y, Tensor x, Tensor w, Tensor bias, Tensor residual) {
   require(residual.rows() == y.rows() && residual.columns() == y.columns() && residual.dtype == y.dtype,

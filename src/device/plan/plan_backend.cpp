@@ -54,6 +54,11 @@ class PlanBackend final : public Backend {
     count(dy_TF.rows(), dy_TF.columns(), x_TC.columns());
   }
   void sum_rows(Tensor, Tensor, Into) override {}
+  void quantize_rows(Tensor, Tensor, Tensor) override {}
+  void transpose_quantized(Tensor, Tensor, Tensor, Tensor) override {}
+  void matmul_scaled(Tensor d_MN, Tensor a_MK, Tensor, Tensor, Tensor, Tensor, Tensor, Accumulation) override {
+    count(d_MN.rows(), d_MN.columns(), a_MK.columns());
+  }
 
   void norm(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, NormKind, double) override {}
   void norm_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, NormKind, Into) override {}

@@ -42,6 +42,11 @@ std::vector<double> expected_ends(const GridPoint& here) {
   return {static_cast<double>(rank_of(here))};
 }
 
+// A world of all ranks for a grid to own.
+std::unique_ptr<Communicator> whole() {
+  return job().world().split(0, job().session.rank());
+}
+
 std::vector<std::array<int, k_n_axes>> grids_of(int n_ranks) {
   std::vector<std::array<int, k_n_axes>> grids;
   for (int pp = 1; pp <= n_ranks; ++pp) {
@@ -93,7 +98,7 @@ TEST_CASE("a rank split off alone has a communicator that copies") {
 
 TEST_CASE("the grid's communicators hold the ranks that differ in their axes, for every grid") {
   for (const auto& size : grids_of(job().session.size())) {
-    ProcessGrid grid(job().session.world(*job().backend, Memory::host), size);
+    ProcessGrid grid(whole(), size);
     const GridPoint& here = grid.here();
     INFO(to_string(here) << ", rank " << job().session.rank());
 
@@ -110,7 +115,7 @@ TEST_CASE("the grid's communicators hold the ranks that differ in their axes, fo
 
 TEST_CASE("a planned grid has the ranks and sizes of the real one") {
   for (const auto& size : grids_of(job().session.size())) {
-    ProcessGrid real(job().session.world(*job().backend, Memory::host), size);
+    ProcessGrid real(whole(), size);
     ProcessGrid planned = ProcessGrid::planned(real.here());
 
     const auto same = [](const Communicator& a, const Communicator& b) {
@@ -126,5 +131,5 @@ TEST_CASE("a planned grid has the ranks and sizes of the real one") {
 }
 
 TEST_CASE("a grid of another size than the job is refused on every rank") {
-  CHECK_THROWS(ProcessGrid(job().session.world(*job().backend, Memory::host), {job().session.size() + 1, 1, 1, 1}));
+  CHECK_THROWS(ProcessGrid(whole(), {job().session.size() + 1, 1, 1, 1}));
 }

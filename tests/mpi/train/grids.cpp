@@ -78,10 +78,33 @@ const Settings k_parallel = {"model.layers=3",
                              "data.mask_documents=true",
                              "model.tie_embeddings=false"};
 
+// Sides that are multiples of 16 on every rank. The learning rate is small because FP8 turns a last bit of bf16 into a
+// last bit of FP8, which a model this small on random tokens would multiply with every step.
+const Settings k_gpt_fp8 = {"model.layers=4",    "model.hidden=64", "model.heads=4",
+                            "model.sequence=32", "model.vocab=61",  "model.ffn=128",
+                            "model.dropout=0.1", "batch.micro=2",   "lr.max=0.0003"};
+const Settings k_llama_fp8 = {"model.layers=4",
+                              "model.hidden=64",
+                              "model.heads=8",
+                              "model.kv_heads=4",
+                              "model.head_dim=16",
+                              "model.sequence=64",
+                              "model.vocab=67",
+                              "model.norm=rms",
+                              "model.activation=swiglu",
+                              "model.position=rope",
+                              "model.bias=qkv",
+                              "model.tie_embeddings=false",
+                              "model.ffn=96",
+                              "precision.fp8_first_bf16=1",
+                              "lr.max=0.0003"};
+
 const Settings& settings_of(const std::string& model) {
   if (model == "gpt2") return k_gpt2;
   if (model == "llama") return k_llama;
   if (model == "window") return k_window;
+  if (model == "gpt_fp8") return k_gpt_fp8;
+  if (model == "llama_fp8") return k_llama_fp8;
   return model == "documents" ? k_documents : k_parallel;
 }
 
@@ -131,6 +154,18 @@ const std::vector<Case> k_cases = {
     {"parallel", {3, 1, 1, 1}, {"parallel.recompute=block"}},
     {"parallel", {1, 2, 2, 2}, {"parallel.recompute=attention"}},
     {"parallel", {1, 1, 1, 4}, {"parallel.sequence=false"}},
+};
+
+const std::vector<Case> k_fp8_cases = {
+    {"gpt_fp8", {1, 1, 1, 2}, {}},
+    {"gpt_fp8", {1, 1, 1, 2}, {"parallel.sequence=false"}},
+    {"gpt_fp8", {2, 1, 1, 1}, {"parallel.virtual_stages=2", "parallel.recompute=light"}},
+    {"gpt_fp8", {1, 2, 1, 1}, {}},
+    {"gpt_fp8", {1, 1, 2, 1}, {"parallel.recompute=attention"}},
+    {"gpt_fp8", {2, 2, 1, 2}, {"parallel.recompute=block"}},
+    {"llama_fp8", {1, 1, 1, 2}, {}},
+    {"llama_fp8", {2, 1, 2, 2}, {}},
+    {"llama_fp8", {1, 2, 1, 2}, {"precision.fp8_format=e4m3"}},
 };
 
 Deck deck_of(const Case& which, const std::string& precision, bool one_rank) {
@@ -193,7 +228,7 @@ int check_cases(const MpiSession& session, const std::string& precision, int onl
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   const std::unique_ptr<Communicator> world = session.world(*backend, Memory::host);
   int failures = 0, index = -1;
-  for (const Case& which : k_cases) {
+  for (const Case& which : precision == "fp8" ? k_fp8_cases : k_cases) {
     if (++index != only && only >= 0) continue;
     const std::array<int, k_n_axes> size = which.pp_dp_cp_tp;
     const int n = size[0] * size[1] * size[2] * size[3];
