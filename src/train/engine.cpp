@@ -181,6 +181,7 @@ Context Engine::context(std::uint32_t step, double dropout) {
           dropout,
           Into::replace,
           rope_,
+          nullptr,
           fp8_.get()};
 }
 

@@ -244,7 +244,7 @@ int check_cases(const MpiSession& session, const std::string& precision, int onl
     const std::unique_ptr<Communicator> self = make_self_communicator(*backend);
     const Curve reference = run(deck_of(which, precision, true), one, *backend, *self);
     const double loss = largest(curve.losses, reference.losses), norm = largest(curve.norms, reference.norms);
-    const double bound = reorder_bound(precision);
+    const double bound = std::min(reorder_bound(precision), 2e-2);  // losses and norms average over many elements
     const bool good = loss <= bound && norm <= bound;
     failures += good ? 0 : 1;
     std::string extra;

@@ -4,6 +4,7 @@
 
 #include "catch.h"
 #include "lab.h"
+#include "trireme/base/fp8.h"
 
 using namespace trireme;
 
@@ -98,4 +99,76 @@ TEST_CASE("scaled products agree, with row scales and with one scale, added and 
   agree("matmul", DType::bf16, plain);
   agree("residual", DType::bf16, all);
   agree("matmul", DType::bf16, summed);
+}
+
+namespace {
+
+std::vector<double> numbers(Backend& backend, Tensor q, const Tensor& scale) {
+  const DType format = q.dtype;
+  q.dtype = DType::u8;
+  std::vector<double> values = values_of(backend, q);
+  const std::vector<double> scales = values_of(backend, scale);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto row = i / static_cast<std::size_t>(q.columns());
+    values[i] = widen_fp8(static_cast<std::uint8_t>(values[i]), format) * scales[row];
+  }
+  return values;
+}
+
+// Last bits of bf16 differ between the two, and then sometimes a last bit of FP8 (one part in eight or in four).
+void nearly_equal(const Twin& bytes, const Twin& scale, DType format) {
+  const Twin q = as_format(bytes, format);
+  const auto expected = numbers(Lab::cpu(), q.cpu, scale.cpu), found = numbers(Lab::cuda(), q.cuda, scale.cuda);
+  double difference = 0, size = 0;
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += (expected[i] - found[i]) * (expected[i] - found[i]);
+    size += expected[i] * expected[i];
+    differ += expected[i] != found[i];
+  }
+  INFO(to_string(q.cpu.shape) << ": " << differ << " of " << expected.size() << " elements differ");
+  CHECK(size > 0);
+  CHECK(difference <= 1e-4 * size);
+  CHECK(differ <= expected.size() / 20 + 2);
+}
+
+}  // namespace
+
+TEST_CASE("fp8 rows straight from norms and activations are those of the separate operations") {
+  const std::int64_t C = GENERATE(48, 768, 2048, 8192);
+  const std::int64_t T = 80;
+  for (const DType format : {DType::e4m3, DType::e5m2}) {
+    Lab lab;
+    const Twin x = lab.normal(DType::bf16, {T, C}, 2.0, 0.3), gain = lab.normal(DType::bf16, {C}),
+               bias = lab.normal(DType::bf16, {C});
+    const Twin both = lab.normal(DType::bf16, {T, 2 * C}), y = lab.poisoned(DType::bf16, {T, C}),
+               dx = lab.poisoned(DType::bf16, {T, 2 * C});
+    const Twin mean = lab.poisoned(DType::f32, {T}), rstd = lab.poisoned(DType::f32, {T}),
+               db = lab.normal(DType::f32, {C});
+    std::vector<Twin> q, scale;
+    for (int i = 0; i < 6; ++i) {
+      q.push_back(lab.integers(DType::u8, {T, i < 5 ? C : 2 * C}, 0, 255));
+      scale.push_back(lab.poisoned(DType::f32, {T}));
+    }
+
+    for (const bool on_gpu : {false, true}) {
+      Backend& b = on_gpu ? Lab::cuda() : Lab::cpu();
+      const auto at = [&](const Twin& t) { return on_gpu ? t.cuda : t.cpu; };
+      const auto rows = [&](std::size_t i) { return at(as_format(q[i], format)); };
+      b.norm_quantize(rows(0), at(scale[0]), at(y), Tensor{}, at(rstd), at(x), at(gain), Tensor{}, NormKind::rms, 1e-5);
+      b.norm_quantize(rows(1), at(scale[1]), at(y), at(mean), at(rstd), at(x), at(gain), at(bias), NormKind::layer,
+                      1e-5);
+      b.activation_quantize(rows(2), at(scale[2]), at(y), at(x), Activation::gelu_tanh);
+      b.activation_quantize(rows(3), at(scale[3]), at(y), at(both), Activation::swiglu);
+      b.activation_backward_quantize(rows(4), at(scale[4]), at(y), at(db), at(x), at(x), Activation::gelu_tanh,
+                                     Into::add);
+      b.activation_backward_quantize(rows(5), at(scale[5]), at(dx), Tensor{}, at(x), at(both), Activation::swiglu,
+                                     Into::replace);
+    }
+
+    for (std::size_t i = 0; i < q.size(); ++i) nearly_equal(q[i], scale[i], format);
+    agree("statistics", DType::f32, mean);
+    agree("statistics", DType::f32, rstd);
+    agree("sum", DType::bf16, db);
+  }
 }
