@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs decks with trireme and prints one table: throughput, step time, FLOP rates, planned and used memory.
+"""Runs decks with trireme and prints one table: throughput, step time and its phases, FLOP rates, planned and used memory.
 
 usage: bench.py TRIREME [--ranks N] [--steps K] [--set section.key=value ...] DECK...
-Medians over the steps after the second (the first times the matrix products). Decks for GPUs are skipped without one.
+Medians over the steps after the second (the first times the matrix products). Phases in ms: forward, backward, waiting for
+other ranks (pipeline messages, gradients), optimizer. Decks for GPUs are skipped without one.
 """
 import argparse
 import json
@@ -15,7 +16,8 @@ import tempfile
 import threading
 import time
 
-COLUMNS = "{:<24} {:>10} {:>10} {:>8} {:>8} {:>6} {:>9} {:>9} {:>10}"
+COLUMNS = "{:<24} {:>10} {:>10} {:>8} {:>8} {:>6} {:>9} {:>9} {:>28} {:>8}"
+PHASES = ["forward_s", "backward_s", "waiting_s", "optimizer_s"]
 
 
 def has_gpu():
@@ -63,7 +65,8 @@ def main():
     parser.add_argument("--set", action="append", default=[], metavar="section.key=value")
     a = parser.parse_args()
     settings = a.set + ([f"run.steps={a.steps}"] if a.steps else [])
-    print(COLUMNS.format("deck", "tok/s", "step ms", "causal", "full", "mfu %", "plan GiB", "used GiB", "loss"))
+    print(COLUMNS.format("deck", "tok/s", "step ms", "causal", "full", "mfu %", "plan GiB", "used GiB",
+                         "fwd/bwd/wait/opt ms", "loss"))
     failed = False
     for deck in a.decks:
         name = os.path.basename(deck).removesuffix(".toml")
@@ -81,7 +84,8 @@ def main():
         mfu = f"{100 * middle('mfu'):.1f}" if rows[0]["mfu"] is not None else "-"
         print(COLUMNS.format(name, f"{middle('tokens_per_s'):.0f}", f"{1000 * middle('step_s'):.1f}",
                              f"{middle('tflops_causal'):.1f}", f"{middle('tflops_full'):.1f}", mfu,
-                             f"{rows[0]['memory_gib']:.2f}", f"{used:.2f}" if used else "-", f"{rows[-1]['loss']:.4f}"),
+                             f"{rows[0]['memory_gib']:.2f}", f"{used:.2f}" if used else "-",
+                             "/".join(f"{1000 * middle(phase):.1f}" for phase in PHASES), f"{rows[-1]['loss']:.4f}"),
               flush=True)
     raise SystemExit(1 if failed else 0)
 
