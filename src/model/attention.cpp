@@ -68,6 +68,12 @@ Columns split(Tensor qkv, const HeadCounts& h) {
 
 }  // namespace
 
+// The rank's own keys are seen in one call with every query and key: its results need no merging into zeros.
+bool Attention::own_call_is_whole(const Communicator& ring, std::int64_t local) const {
+  const std::vector<RingCall> own = calls(ring, ring.rank(), local);
+  return own.size() == 1 && own.front().q_rows == local && own.front().k_rows == local;
+}
+
 Tensor Attention::doc_start(const RingCall& call) const {
   return doc_start_T ? from_row(doc_start_T, call.q_row) : Tensor{};
 }
@@ -113,8 +119,9 @@ Tensor Attention::forward(Context& c, Tensor qkv, std::int64_t n_sequences, Aren
   const Tensor out = c.scratch.take(c.acc(), saved.out.shape), part = c.scratch.take(c.acc(), saved.out.shape);
   const Tensor part_lse = c.scratch.take(c.acc(), saved.lse.shape);
   c.be.copy(kv, qkv.slice_columns(heads.query_columns(), 2 * kv_columns));
-  c.be.fill(out, 0);
-  c.be.fill(saved.lse, -std::numeric_limits<double>::infinity());
+  const bool whole_first = own_call_is_whole(ring, local);
+  if (!whole_first) c.be.fill(out, 0);
+  if (!whole_first) c.be.fill(saved.lse, -std::numeric_limits<double>::infinity());
   for (int step = 0; step < ring.size(); ++step) {
     Ticket arriving;
     if (step + 1 < ring.size()) arriving = ring.background([&](Communicator& lane) { lane.shift(next, kv); });
@@ -123,6 +130,10 @@ Tensor Attention::forward(Context& c, Tensor qkv, std::int64_t n_sequences, Aren
       const AttentionShape shape = shape_of(call, n_sequences, local);
       const Tensor k_part = from_row(kv.slice_columns(0, kv_columns), call.k_row);
       const Tensor v_part = from_row(kv.slice_columns(kv_columns, kv_columns), call.k_row);
+      if (step == 0 && whole_first) {
+        c.be.attention(out, saved.lse, q, k_part, v_part, doc_start(call), shape);
+        continue;
+      }
       const Tensor lse_part = part_lse.slice_columns(call.q_row, call.q_rows);
       c.be.attention(from_row(part, call.q_row), lse_part, from_row(q, call.q_row), k_part, v_part, doc_start(call),
                      shape);
@@ -156,25 +167,29 @@ void Attention::backward(Context& c, Tensor dqkv, Tensor dout, Tensor qkv, std::
   Tensor dkv = c.scratch.take(c.acc(), {T, 2 * kv_columns}), dnext = c.scratch.take(c.acc(), {T, 2 * kv_columns});
   const Tensor part = c.scratch.take(c.acc(), {T, 2 * kv_columns}), dq_sum = c.scratch.take(c.acc(), dq.shape);
   c.be.copy(kv, qkv.slice_columns(heads.query_columns(), 2 * kv_columns));
-  c.be.fill(dq_sum, 0);
+  const bool whole_first = own_call_is_whole(ring, local);
+  if (!whole_first) c.be.fill(dq_sum, 0);
   Ticket gradients;
   for (int step = 0; step < ring.size(); ++step) {
     Ticket keys;
     if (step + 1 < ring.size()) keys = ring.background([&](Communicator& lane) { lane.shift(next, kv); });
     const int source = (ring.rank() - step + ring.size()) % ring.size();
-    c.be.fill(part, 0);
+    // The first call may write where later ones add, and its share of dk and dv starts the journey as it is.
+    const bool whole = step == 0 && whole_first;
+    const Tensor share = whole ? dkv : part;
+    if (!whole) c.be.fill(part, 0);
     for (const RingCall& call : calls(ring, source, local)) {
-      c.be.attention_backward(from_row(dq_sum, call.q_row), from_row(part.slice_columns(0, kv_columns), call.k_row),
-                              from_row(part.slice_columns(kv_columns, kv_columns), call.k_row),
+      c.be.attention_backward(from_row(dq_sum, call.q_row), from_row(share.slice_columns(0, kv_columns), call.k_row),
+                              from_row(share.slice_columns(kv_columns, kv_columns), call.k_row),
                               from_row(dout, call.q_row), from_row(saved.out, call.q_row),
                               saved.lse.slice_columns(call.q_row, call.q_rows), from_row(q, call.q_row),
                               from_row(kv.slice_columns(0, kv_columns), call.k_row),
                               from_row(kv.slice_columns(kv_columns, kv_columns), call.k_row), doc_start(call),
-                              shape_of(call, n_sequences, local), Into::add);
+                              shape_of(call, n_sequences, local), whole ? Into::replace : Into::add);
     }
     gradients.wait();
-    std::swap(dkv, dnext);
-    if (step == 0) c.be.copy(dkv, part);
+    if (step > 0) std::swap(dkv, dnext);
+    if (step == 0 && !whole) c.be.copy(dkv, part);
     if (step > 0) c.be.add(dkv, part);
     gradients = ring.background([&, from = dnext, to = dkv](Communicator& lane) { lane.shift(from, to); });
     keys.wait();

@@ -46,6 +46,7 @@ struct Attention {
 
  private:
   std::vector<RingCall> calls(const Communicator& ring, int source, std::int64_t local) const;
+  bool own_call_is_whole(const Communicator& ring, std::int64_t local) const;
   Tensor doc_start(const RingCall& call) const;
   void forward_cached(Context& c, Tensor qkv, std::int64_t n_sequences, Saved& saved) const;
   AttentionShape shape_of(const RingCall& call, std::int64_t n_sequences, std::int64_t local) const;
