@@ -80,7 +80,7 @@ float fp8_scale(float absmax, DType dtype) {
   if (quotient == 0) return std::ldexp(1.0F, least);
   int exponent = 0;
   const float fraction = std::frexp(quotient, &exponent);  // in [0.5, 1)
-  if (fraction == 0.5F) --exponent;                                                 // a power of two is its own scale
+  if (fraction == 0.5F) --exponent;                        // a power of two is its own scale
   return std::ldexp(1.0F, std::max(exponent, least));
 }
 

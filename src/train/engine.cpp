@@ -193,7 +193,8 @@ void Engine::rehearse() {
   backend_.fill(numbers_, 0);
   Context c = context(0, deck_.model.dropout);
   const auto part = [&](Tensor all) { return all ? all.slice_rows(0, local_tokens_) : all; };
-  pipeline_->rehearse(c, {deck_.batch.micro, part(ids_), part(targets_), part(positions_), part(rows_), part(doc_starts_)},
+  pipeline_->rehearse(c,
+                      {deck_.batch.micro, part(ids_), part(targets_), part(positions_), part(rows_), part(doc_starts_)},
                       numbers_.slice_rows(1, 1));
   backend_.synchronize();
 }

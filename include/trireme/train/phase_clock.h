@@ -21,7 +21,7 @@ class PhaseClock {
   explicit PhaseClock(Backend& backend) : backend_(backend) {}
   void begin_step();
   std::int64_t step() const { return current_; }  // a number for seconds()
-  void enter(Phase phase);    // what is enqueued from here belongs to it
+  void enter(Phase phase);                        // what is enqueued from here belongs to it
   void end_step();
   // Of the last step or the one before it. Waits until the device has passed its end.
   PhaseSeconds seconds(std::int64_t step) const;
