@@ -93,11 +93,9 @@ ProcessGrid::ProcessGrid(std::unique_ptr<Communicator> world, const std::array<i
           to_string(here_) + " does not have the " + std::to_string(world->size()) + " ranks of the job");
   for (const Axis axis : k_axes) along_[static_cast<std::size_t>(axis)] = cut_out(*world, here_, {axis});
   replicas_ = cut_out(*world, here_, {Axis::dp, Axis::cp});
-  model_ = cut_out(*world, here_, {Axis::pp, Axis::tp});
   ends_ = cut_out_ends(*world, here_);
   for (const Axis axis : k_axes) along_[static_cast<std::size_t>(axis)]->rename(name_of(axis));
   replicas_->rename("dp and cp");
-  model_->rename("pp and tp");
   ends_->rename("tied ends");
   world_ = std::move(world);
 }
@@ -114,7 +112,6 @@ ProcessGrid ProcessGrid::planned(const GridPoint& here) {
     grid.along_[i] = plan({axis}, traffic.along[i]);
   }
   grid.replicas_ = plan({Axis::dp, Axis::cp}, traffic.replicas);
-  grid.model_ = plan({Axis::pp, Axis::tp}, traffic.model);
   grid.ends_ = planned_ends(here, &traffic.ends);
   grid.world_ = make_plan_communicator(rank_of(here), here.n_ranks(), &traffic.world);
   return grid;

@@ -36,13 +36,12 @@ class ProcessGrid {
   Communicator& world() const { return *world_; }
   Communicator& along(Axis axis) const { return *along_[static_cast<std::size_t>(axis)]; }
   Communicator& replicas() const { return *replicas_; }  // {dp, cp}: hold the same weights, saw different tokens
-  Communicator& model() const { return *model_; }        // {pp, tp}: together hold the model once
   Communicator& ends() const { return *ends_; }  // first and last stage (tied embeddings); self on stages between
 
   // Bytes sent by this rank since construction, by communicator (planned grids only).
   struct Traffic {
     std::array<double, k_n_axes> along{};
-    double replicas = 0, model = 0, ends = 0, world = 0;
+    double replicas = 0, ends = 0, world = 0;
   };
   const Traffic& traffic() const { return *traffic_; }
 
@@ -52,7 +51,7 @@ class ProcessGrid {
   std::unique_ptr<Traffic> traffic_ = std::make_unique<Traffic>();
   std::unique_ptr<Communicator> world_;
   std::array<std::unique_ptr<Communicator>, k_n_axes> along_;
-  std::unique_ptr<Communicator> replicas_, model_, ends_;
+  std::unique_ptr<Communicator> replicas_, ends_;
 };
 
 }  // namespace trireme

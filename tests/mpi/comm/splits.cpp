@@ -107,7 +107,6 @@ TEST_CASE("the grid's communicators hold the ranks that differ in their axes, fo
       CHECK(grid.along(axis).rank() == here.at(axis));
     }
     CHECK(members(grid.replicas()) == expected_members(here, {Axis::dp, Axis::cp}));
-    CHECK(members(grid.model()) == expected_members(here, {Axis::pp, Axis::tp}));
     CHECK(members(grid.ends()) == expected_ends(here));
     CHECK(grid.world().rank() == rank_of(here));
   }
@@ -124,7 +123,6 @@ TEST_CASE("a planned grid has the ranks and sizes of the real one") {
     };
     for (const Axis axis : {Axis::pp, Axis::dp, Axis::cp, Axis::tp}) same(planned.along(axis), real.along(axis));
     same(planned.replicas(), real.replicas());
-    same(planned.model(), real.model());
     same(planned.ends(), real.ends());
     same(planned.world(), real.world());
   }

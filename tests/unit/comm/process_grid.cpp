@@ -80,7 +80,6 @@ TEST_CASE("a planned grid knows rank and size of every communicator without othe
   CHECK((grid.along(Axis::cp).rank() == 2 && grid.along(Axis::cp).size() == 3));
   CHECK((grid.along(Axis::tp).rank() == 5 && grid.along(Axis::tp).size() == 8));
   CHECK((grid.replicas().rank() == 1 * 3 + 2 && grid.replicas().size() == 6));
-  CHECK((grid.model().rank() == 3 * 8 + 5 && grid.model().size() == 32));
   CHECK((grid.ends().rank() == 1 && grid.ends().size() == 2));
   CHECK((grid.world().rank() == rank_of(here) && grid.world().size() == 192));
 }
@@ -108,14 +107,12 @@ TEST_CASE("planned traffic is kept apart by communicator, also after the grid ha
   grid.along(Axis::cp).broadcast(fake(30), 0);
   grid.along(Axis::tp).all_gather(fake(400), fake(200));
   grid.replicas().all_reduce(fake(1000), Reduce::sum);
-  grid.model().all_reduce(fake(2000), Reduce::max);
   grid.ends().all_reduce(fake(3000), Reduce::sum);
   grid.world().all_reduce(fake(16), Reduce::sum);
 
   const ProcessGrid::Traffic& traffic = grid.traffic();
   CHECK(traffic.along == std::array<double, k_n_axes>{10, 100, 30, 200});
   CHECK(traffic.replicas == 1500);
-  CHECK(traffic.model == 3000);
   CHECK(traffic.ends == 3000);
   CHECK(traffic.world == 30);
 }
