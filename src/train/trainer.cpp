@@ -38,7 +38,7 @@ Trainer::Trainer(const Deck& stated, const MpiSession& session)
     data_ =
         open_tokens(deck_.data, deck_.model.vocab, deck_.model.sequence, static_cast<std::uint64_t>(deck_.run.seed));
   });
-  plan_ = plan_rank(deck_, model_, here, job_.kind);
+  together(session_, [&] { plan_ = plan_rank(deck_, model_, here, job_.kind); });
   check_memory(plan_, *job_.backend);
   together(session, [&] {
     feed_ = std::make_unique<BatchFeed>(deck_, here, data_.training.get(), job_.control.get());

@@ -50,6 +50,7 @@ def decks(table):
     bad("too few layers", ["model.layers", "pipeline"], "parallel.pipeline=2", "parallel.virtual_stages=3")
     bad("context does not divide the sequence", ["model.sequence", "parallel.context"], "parallel.context=2",
         "model.sequence=18")
+    bad("sides that fp8 cannot have", ["fp8", "weight", "multiples of 16"], 'precision.compute="fp8"', "model.ffn=100")
     bad("batch does not divide", ["batch.global"], "batch.global=7")
     bad("several problems, one message", ["model.hiden", "lr.maximum"], "model.hiden=32", "lr.maximum=1")
     table.beside("no such deck", 2, ["absent.toml"], [table.path("absent.toml")])

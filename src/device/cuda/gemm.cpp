@@ -1,9 +1,11 @@
 #include "gemm.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "check.h"
+#include "gemm_timer.h"
 #include "trireme/base/log.h"
 
 namespace trireme {
@@ -13,22 +15,16 @@ namespace {
 constexpr int k_candidates = 16, k_rounds = 5;
 
 cudaDataType_t cuda_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return CUDA_R_32F;
-    case DType::bf16:
-      return CUDA_R_16BF;
-    case DType::f16:
-      return CUDA_R_16F;
-    case DType::e4m3:
-      return CUDA_R_8F_E4M3;
-    case DType::e5m2:
-      return CUDA_R_8F_E5M2;
-    default:
-      throw Error(Exit::usage,
-                  std::string("CUDA has no matmul() for ") + name_of(dtype) +
-                      ": set precision.compute to \"fp32\", \"bf16\" or \"fp16\", or device.kind = \"cpu\"");
+  constexpr std::pair<DType, cudaDataType_t> known[] = {{DType::f32, CUDA_R_32F},
+                                                        {DType::bf16, CUDA_R_16BF},
+                                                        {DType::f16, CUDA_R_16F},
+                                                        {DType::e4m3, CUDA_R_8F_E4M3},
+                                                        {DType::e5m2, CUDA_R_8F_E5M2}};
+  for (const auto& [ours, theirs] : known) {
+    if (ours == dtype) return theirs;
   }
+  throw Error(Exit::usage, std::string("CUDA has no matmul() for ") + name_of(dtype) +
+                               ": set precision.compute to \"fp32\", \"bf16\" or \"fp16\", or device.kind = \"cpu\"");
 }
 
 // Largest power of two up to 16 that divides the address and every row.
@@ -76,25 +72,6 @@ cublasLtMatrixLayout_t layout(const Tensor& t, std::int64_t rows, std::int64_t c
                                    static_cast<std::uint64_t>(columns), t.pitch));
   return made;
 }
-
-double median(std::vector<float> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-struct Timer {
-  cudaEvent_t begin = nullptr, end = nullptr;
-  Timer() {
-    check(cudaEventCreate(&begin));
-    check(cudaEventCreate(&end));
-  }
-  ~Timer() {
-    cudaEventDestroy(begin);
-    cudaEventDestroy(end);
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-};
 
 }  // namespace
 
