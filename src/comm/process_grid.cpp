@@ -44,9 +44,17 @@ std::unique_ptr<Communicator> cut_out_ends(Communicator& world, const GridPoint&
   return world.split(color, here.at(Axis::pp));
 }
 
-std::unique_ptr<Communicator> planned_ends(const GridPoint& here, double* bytes) {
+// Ranks between neighbours on the innermost of the axes.
+int stride_of(const GridPoint& point, Axis innermost) {
+  int stride = 1;
+  for (std::size_t i = static_cast<std::size_t>(innermost) + 1; i < k_n_axes; ++i) stride *= point.size[i];
+  return stride;
+}
+
+std::unique_ptr<Communicator> planned_ends(const GridPoint& here, double* bytes, Meter* meter) {
   if (!is_end(here)) return make_plan_communicator(0, 1, bytes);
-  return make_plan_communicator(here.at(Axis::pp) == 0 ? 0 : 1, 2, bytes);
+  const PlanWires wires{meter, stride_of(here, Axis::pp) * (here.n(Axis::pp) - 1)};
+  return make_plan_communicator(here.at(Axis::pp) == 0 ? 0 : 1, 2, bytes, wires);
 }
 
 }  // namespace
@@ -101,19 +109,28 @@ ProcessGrid::ProcessGrid(std::unique_ptr<Communicator> world, const std::array<i
 }
 
 ProcessGrid ProcessGrid::planned(const GridPoint& here) {
+  return planned(here, nullptr);
+}
+
+ProcessGrid ProcessGrid::planned(const GridPoint& here, Meter& meter) {
+  return planned(here, &meter);
+}
+
+ProcessGrid ProcessGrid::planned(const GridPoint& here, Meter* meter) {
   ProcessGrid grid;
   grid.here_ = here;
   Traffic& traffic = *grid.traffic_;
-  const auto plan = [&here](std::initializer_list<Axis> axes, double& bytes) {
-    return make_plan_communicator(rank_within(here, axes), size_within(here, axes), &bytes);
+  const auto plan = [&here, meter](std::initializer_list<Axis> axes, double& bytes) {
+    const PlanWires wires{meter, stride_of(here, *(axes.end() - 1))};
+    return make_plan_communicator(rank_within(here, axes), size_within(here, axes), &bytes, wires);
   };
   for (const Axis axis : k_axes) {
     const auto i = static_cast<std::size_t>(axis);
     grid.along_[i] = plan({axis}, traffic.along[i]);
   }
   grid.replicas_ = plan({Axis::dp, Axis::cp}, traffic.replicas);
-  grid.ends_ = planned_ends(here, &traffic.ends);
-  grid.world_ = make_plan_communicator(rank_of(here), here.n_ranks(), &traffic.world);
+  grid.ends_ = planned_ends(here, &traffic.ends, meter);
+  grid.world_ = make_plan_communicator(rank_of(here), here.n_ranks(), &traffic.world, {meter, 1});
   return grid;
 }
 

@@ -12,6 +12,21 @@ std::size_t RankPlan::total() const {
   return bytes;
 }
 
+HostBatch planned_batch(int n_micro) {
+  HostBatch batch;
+  batch.n_micro = n_micro;
+  batch.n_targets = 1;
+  return batch;
+}
+
+void meter_step(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind, Meter& meter) {
+  const std::unique_ptr<Backend> backend = make_plan_backend(kind, meter);
+  const ProcessGrid grid = ProcessGrid::planned(here, meter);
+  Engine engine(deck, model, grid, *backend, {}, Wires::planned);
+  engine.initialise();
+  engine.train(planned_batch(deck.parallel.virtual_stages > 1 ? here.n(Axis::pp) : 1), {});
+}
+
 RankPlan plan_rank(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind) {
   const std::unique_ptr<Backend> backend = make_plan_backend(kind);
   const ProcessGrid grid = ProcessGrid::planned(here);

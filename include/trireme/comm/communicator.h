@@ -63,5 +63,12 @@ std::unique_ptr<Communicator> make_self_communicator(Backend& backend);
 // Pretends to be rank `rank` of `size`: moves nothing, adds the bytes this rank would send to *bytes_sent. Collectives
 // count as rings: all_reduce 2(n-1)/n, all_gather and reduce_scatter (n-1)/n of the whole, broadcast its bytes once.
 std::unique_ptr<Communicator> make_plan_communicator(int rank, int size, double* bytes_sent);
+// The same, and tells a meter (null: none) of every operation; stride: ranks of the job between neighbours.
+class Meter;
+struct PlanWires {
+  Meter* meter = nullptr;
+  int stride = 1;
+};
+std::unique_ptr<Communicator> make_plan_communicator(int rank, int size, double* bytes_sent, const PlanWires& wires);
 
 }  // namespace trireme

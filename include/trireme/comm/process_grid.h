@@ -31,6 +31,7 @@ class ProcessGrid {
   ProcessGrid(std::unique_ptr<Communicator> world, const std::array<int, k_n_axes>& size);
   // A grid that plans: every communicator is a plan communicator and counts its bytes in traffic().
   static ProcessGrid planned(const GridPoint& here);
+  static ProcessGrid planned(const GridPoint& here, Meter& meter);  // and tells the meter, which must outlive it
 
   const GridPoint& here() const { return here_; }
   Communicator& world() const { return *world_; }
@@ -47,6 +48,7 @@ class ProcessGrid {
 
  private:
   ProcessGrid() = default;
+  static ProcessGrid planned(const GridPoint& here, Meter* meter);
   GridPoint here_;
   std::unique_ptr<Traffic> traffic_ = std::make_unique<Traffic>();
   std::unique_ptr<Communicator> world_;

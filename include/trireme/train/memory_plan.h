@@ -3,6 +3,7 @@
 // backend that computes nothing. Works without MPI for any rank of any grid.
 
 #include "trireme/comm/process_grid.h"
+#include "trireme/device/meter.h"
 #include "trireme/train/engine.h"
 
 namespace trireme {
@@ -20,6 +21,11 @@ struct RankPlan {
   std::vector<int> slots;     // micro-batches in flight per chunk
   std::size_t total() const;
 };
+
+// A batch that exists for plan backends only: nothing but its number of micro-batches.
+HostBatch planned_batch(int n_micro);
+// One step of this rank with one micro-batch per chunk and stage, told to the meter.
+void meter_step(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind, Meter& meter);
 
 RankPlan plan_rank(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind);
 

@@ -1,25 +1,33 @@
-// The backend that computes nothing: it hands out addresses nobody may touch and counts FLOPs, so that a run can be
-// planned by its own layers. Memory is measured by the arenas.
+// The backend that computes nothing: it hands out addresses nobody may touch, counts FLOPs and tells a meter what each
+// operation asks for, so that a run can be planned by its own layers. Memory is measured by the arenas.
 
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "flops.h"
 #include "trireme/base/check.h"
 #include "trireme/device/arena.h"
-#include "trireme/device/backend.h"
+#include "trireme/device/meter.h"
 
 namespace trireme {
 
 namespace {
 
+double bytes_of(const Tensor& x) {
+  return x ? static_cast<double>(x.bytes()) : 0;
+}
+
+template <class... More>
+double bytes_of(const Tensor& x, const More&... more) {
+  return bytes_of(x) + bytes_of(more...);
+}
+
 class PlanBackend final : public Backend {
  public:
-  explicit PlanBackend(DeviceKind as_if) : as_if_(as_if) {}
-  std::string describe() const override {
-    return as_if_ == DeviceKind::cuda ? "plan of a CUDA run" : "plan of a CPU run";
-  }
+  PlanBackend(DeviceKind as_if, Meter* meter) : as_if_(as_if), meter_(meter == nullptr ? nobody_ : *meter) {}
+  std::string describe() const override { return cuda() ? "plan of a CUDA run" : "plan of a CPU run"; }
   std::size_t workspace_bytes() const override { return 0; }
 
   std::byte* allocate(std::size_t bytes) override {
@@ -34,70 +42,178 @@ class PlanBackend final : public Backend {
   // Pinned memory is touched by the host, so it is real.
   std::byte* allocate_pinned(std::size_t bytes) override { return static_cast<std::byte*>(std::malloc(bytes)); }
   void release_pinned(std::byte* memory) noexcept override { std::free(memory); }
-  std::int64_t mark() override { return 0; }
-  double time_of(std::int64_t) override { return 0; }
+  std::int64_t mark() override {
+    marks_[static_cast<std::size_t>(++n_marks_ % k_kept_marks)] = meter_.now();
+    return n_marks_;
+  }
+  double time_of(std::int64_t mark) override { return marks_[static_cast<std::size_t>(mark % k_kept_marks)]; }
   void wait(std::int64_t) override {}
   void synchronize() override {}
   Counters& counters() override { return counters_; }
 
-  void fill(Tensor, double) override {}
-  void fill_normal(Tensor, const NormalFill&) override {}
-  void copy(Tensor, Tensor) override {}
-  void add(Tensor, Tensor) override {}
-  void scale(Tensor, double) override {}
-  void dropout_add(Tensor, Tensor, Tensor, Tensor, Tensor, double, const RandomKey&) override {}
-  void dropout_backward(Tensor, Tensor, Tensor, double, const RandomKey&) override {}
+  void fill(Tensor x, double) override { pass(Pass::elementwise, bytes_of(x)); }
+  void fill_normal(Tensor x, const NormalFill&) override { pass(Pass::elementwise, bytes_of(x)); }
+  void copy(Tensor dst, Tensor src) override { pass(Pass::elementwise, bytes_of(dst, src)); }
+  void add(Tensor y, Tensor x) override { pass(Pass::elementwise, bytes_of(y, y, x)); }
+  void scale(Tensor x, double) override { pass(Pass::elementwise, bytes_of(x, x)); }
+  void dropout_add(Tensor y, Tensor x, Tensor, Tensor residual, Tensor, double, const RandomKey&) override {
+    pass(Pass::elementwise, bytes_of(y, x, residual));
+  }
+  void dropout_backward(Tensor dx, Tensor dy, Tensor, double, const RandomKey&) override {
+    pass(Pass::elementwise, bytes_of(dx, dy));
+  }
 
-  void matmul(Tensor y_TF, Tensor x_TC, Tensor, Tensor) override { count(y_TF.rows(), y_TF.columns(), x_TC.columns()); }
-  void matmul_dx(Tensor dx_TC, Tensor dy_TF, Tensor) override { count(dy_TF.rows(), dy_TF.columns(), dx_TC.columns()); }
+  void matmul(Tensor y_TF, Tensor x_TC, Tensor, Tensor) override {
+    product({ProductKind::forward, y_TF.rows(), y_TF.columns(), x_TC.columns(), x_TC.dtype});
+  }
+  void matmul_dx(Tensor dx_TC, Tensor dy_TF, Tensor) override {
+    product({ProductKind::dx, dy_TF.rows(), dy_TF.columns(), dx_TC.columns(), dy_TF.dtype});
+  }
   void matmul_dw(Tensor, Tensor dy_TF, Tensor x_TC, Into) override {
-    count(dy_TF.rows(), dy_TF.columns(), x_TC.columns());
+    product({ProductKind::dw, dy_TF.rows(), dy_TF.columns(), x_TC.columns(), dy_TF.dtype});
   }
-  void sum_rows(Tensor, Tensor, Into) override {}
-  void quantize_rows(Tensor, Tensor, Tensor) override {}
-  void transpose_quantized(Tensor, Tensor, Tensor, Tensor) override {}
-  void matmul_scaled(Tensor d_MN, Tensor a_MK, Tensor, Tensor, Tensor, Tensor, Tensor, Accumulation) override {
-    count(d_MN.rows(), d_MN.columns(), a_MK.columns());
+  // A GPU adds the residual as it stores the product.
+  void matmul_residual(Tensor y_TF, Tensor x_TC, Tensor w_FC, Tensor bias_F, Tensor residual_TF) override {
+    if (!cuda()) return Backend::matmul_residual(y_TF, x_TC, w_FC, bias_F, residual_TF);
+    matmul(y_TF, x_TC, w_FC, bias_F);
+    pass(Pass::elementwise, bytes_of(residual_TF));
+  }
+  void sum_rows(Tensor, Tensor dy_TF, Into) override { pass(Pass::column_sums, bytes_of(dy_TF)); }
+  void quantize_rows(Tensor q, Tensor, Tensor x) override { pass(Pass::quantize, bytes_of(q, x)); }
+  void transpose_quantized(Tensor q_CR, Tensor, Tensor q_RC, Tensor) override {
+    pass(Pass::quantize, bytes_of(q_CR, q_RC));
+  }
+  // One scale for a whole operand: a dw, whose operands were turned so that T runs along both.
+  void matmul_scaled(Tensor d_MN, Tensor a_MK, Tensor a_scale, Tensor b_NK, Tensor, Tensor, Tensor addend_MN,
+                     Accumulation) override {
+    const std::int64_t M = d_MN.rows(), N = d_MN.columns(), K = a_MK.columns();
+    if (a_scale.count() == 1)
+      product({ProductKind::dw, K, M, N, a_MK.dtype});
+    else
+      product({a_MK.dtype == DType::e5m2 ? ProductKind::dx : ProductKind::forward, M, N, K, b_NK.dtype});
+    if (addend_MN && addend_MN.data != d_MN.data) pass(Pass::elementwise, bytes_of(addend_MN));
   }
 
-  void norm(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, NormKind, double) override {}
-  void norm_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, NormKind, Into) override {}
-  void head_norm(Tensor, Tensor, Tensor, Tensor, double) override {}
-  void head_norm_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Into) override {}
-  void activation(Tensor, Tensor, Activation) override {}
-  void activation_backward(Tensor, Tensor, Tensor, Activation) override {}
-  void rope(Tensor, Tensor, Tensor, std::int64_t, bool) override {}
-
-  void attention(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, const AttentionShape& shape) override {
-    counters_.attention_flops += attention_forward_flops(shape);
+  void norm(Tensor y, Tensor, Tensor, Tensor x, Tensor, Tensor, NormKind, double) override {
+    pass(Pass::norm, bytes_of(y, x));
   }
-  void attention_merge(Tensor, Tensor, Tensor, Tensor, const AttentionShape&) override {}
-  void attention_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
+  void norm_backward(Tensor dx, Tensor, Tensor, Tensor dy, Tensor x, Tensor, Tensor, Tensor, NormKind, Into) override {
+    pass(Pass::norm_backward, bytes_of(dx, dx, dy, x));
+  }
+  void head_norm(Tensor y, Tensor, Tensor x, Tensor, double) override { pass(Pass::norm, bytes_of(y, x)); }
+  void head_norm_backward(Tensor dx, Tensor, Tensor dy, Tensor x, Tensor, Tensor, Into) override {
+    pass(Pass::norm_backward, bytes_of(dx, dy, x));
+  }
+  void activation(Tensor y, Tensor x, Activation) override { pass(Pass::activation, bytes_of(y, x)); }
+  void activation_backward(Tensor dx, Tensor dy, Tensor x, Activation) override {
+    pass(Pass::activation_backward, bytes_of(dx, dy, x));
+  }
+  void rope(Tensor x, Tensor, Tensor, std::int64_t, bool) override { pass(Pass::rope, bytes_of(x, x)); }
+
+  void attention(Tensor, Tensor, Tensor q, Tensor, Tensor, Tensor, const AttentionShape& shape) override {
+    const double flops = attention_forward_flops(shape);
+    counters_.attention_flops += flops;
+    meter_.attention(shape, q.dtype, flops);
+  }
+  void attention_merge(Tensor, Tensor, Tensor part_out, Tensor, const AttentionShape& shape) override {
+    const double rows = static_cast<double>(shape.n_sequences * shape.q_rows);
+    const double row =
+        static_cast<double>(shape.query_heads * shape.head_dim) * static_cast<double>(size_of(part_out.dtype));
+    pass(Pass::elementwise, 3 * rows * row);
+  }
+  void attention_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor q, Tensor, Tensor, Tensor,
                           const AttentionShape& shape, Into) override {
-    counters_.attention_flops += attention_backward_flops(shape);
+    const double flops = attention_backward_flops(shape);
+    counters_.attention_flops += flops;
+    meter_.attention_backward(shape, q.dtype, flops);
   }
 
-  void embed(Tensor, Tensor, Tensor, std::int64_t, Into) override {}
-  void embed_backward(Tensor, Tensor, Tensor, std::int64_t) override {}
-  void softmax_stats(Tensor, Tensor, Tensor, Tensor, Tensor, const CrossEntropy&) override {}
+  void embed(Tensor y, Tensor, Tensor, std::int64_t, Into into) override {
+    pass(Pass::embedding, bytes_of(y, y) + (into == Into::add ? bytes_of(y) : 0));
+  }
+  void embed_backward(Tensor, Tensor dy, Tensor, std::int64_t) override {
+    pass(Pass::embedding_backward, bytes_of(dy));
+  }
+  void softmax_stats(Tensor, Tensor, Tensor, Tensor logits, Tensor, const CrossEntropy&) override {
+    pass(Pass::loss, bytes_of(logits));
+  }
   void softmax_rescale(Tensor, Tensor, Tensor) override {}
-  void cross_entropy(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, const CrossEntropy&, bool) override {}
-  void sum(Tensor, Tensor) override {}
-  void sum_of_squares(Tensor, Tensor) override {}
-  void adamw(const AdamWTensors&, const AdamWStep&, Tensor) override {}
+  void cross_entropy(Tensor, Tensor logits, Tensor, Tensor, Tensor, Tensor, const CrossEntropy&,
+                     bool backward) override {
+    if (backward) pass(Pass::loss, bytes_of(logits, logits));
+  }
+  // A GPU reads the logits once for both halves.
+  void cross_entropy_whole(Tensor loss, Tensor logits, Tensor target, Tensor max, Tensor sum, Tensor picked,
+                           const CrossEntropy& ce, bool backward) override {
+    if (!cuda()) return Backend::cross_entropy_whole(loss, logits, target, max, sum, picked, ce, backward);
+    pass(Pass::loss, backward ? bytes_of(logits, logits) : bytes_of(logits));
+  }
+  void sum(Tensor, Tensor x) override { pass(Pass::reduce, bytes_of(x)); }
+  void sum_of_squares(Tensor, Tensor x) override { pass(Pass::reduce, bytes_of(x)); }
+  void adamw(const AdamWTensors& t, const AdamWStep&, Tensor) override {
+    const double master = t.master.data == t.param.data ? 0 : bytes_of(t.master);
+    pass(Pass::adamw, 2 * bytes_of(t.param, t.m, t.v) + 2 * master + bytes_of(t.grad));
+  }
+
+  // Fused on GPUs: what the parts would hand to each other through memory is not written.
+  void norm_quantize(Tensor q, Tensor scale, Tensor y, Tensor mean, Tensor rstd, Tensor x, Tensor gain, Tensor bias,
+                     NormKind kind, double eps) override {
+    if (!cuda()) return Backend::norm_quantize(q, scale, y, mean, rstd, x, gain, bias, kind, eps);
+    pass(Pass::norm, bytes_of(q, x));
+  }
+  void activation_quantize(Tensor q, Tensor scale, Tensor y, Tensor x, Activation kind) override {
+    if (!cuda()) return Backend::activation_quantize(q, scale, y, x, kind);
+    pass(Pass::activation, bytes_of(q, x));
+  }
+  void activation_backward_quantize(Tensor q, Tensor scale, Tensor dx, Tensor db, Tensor dy, Tensor x, Activation kind,
+                                    Into into) override {
+    if (!cuda()) return Backend::activation_backward_quantize(q, scale, dx, db, dy, x, kind, into);
+    pass(Pass::activation_backward, bytes_of(q, dy, x));
+  }
+  void activation_backward_bias(Tensor dx, Tensor db, Tensor dy, Tensor x, Activation kind, Into into) override {
+    if (!cuda()) return Backend::activation_backward_bias(dx, db, dy, x, kind, into);
+    pass(Pass::activation_backward, bytes_of(dx, dy, x));
+  }
 
  private:
-  void count(std::int64_t T, std::int64_t F, std::int64_t C) { counters_.matmul_flops += matmul_flops(T, F, C); }
+  bool cuda() const { return as_if_ == DeviceKind::cuda; }
+  void pass(Pass kind, double bytes) { meter_.pass(kind, bytes); }
+  void product(const Product& p) {
+    counters_.matmul_flops += matmul_flops(p.T, p.F, p.C);
+    meter_.product(p);
+  }
 
   DeviceKind as_if_;
+  Meter nobody_;
+  Meter& meter_;
+  std::vector<double> marks_ = std::vector<double>(k_kept_marks);
+  std::int64_t n_marks_ = 0;
   std::uintptr_t next_ = std::uintptr_t{1} << 40;
   Counters counters_;
 };
 
 }  // namespace
 
+const char* name_of(Pass pass) {
+  constexpr const char* names[k_n_passes] = {
+      "elementwise", "norm",   "norm_backward", "activation",         "activation_backward",
+      "column_sums", "rope",   "embedding",     "embedding_backward", "loss",
+      "quantize",    "reduce", "adamw"};
+  return names[static_cast<std::size_t>(pass)];
+}
+
+const char* name_of(ExchangeKind kind) {
+  constexpr const char* names[k_n_exchanges] = {"all_reduce", "all_gather", "reduce_scatter",
+                                                "broadcast",  "shift",      "send"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
 std::unique_ptr<Backend> make_plan_backend(DeviceKind as_if) {
-  return std::make_unique<PlanBackend>(as_if);
+  return std::make_unique<PlanBackend>(as_if, nullptr);
+}
+
+std::unique_ptr<Backend> make_plan_backend(DeviceKind as_if, Meter& meter) {
+  return std::make_unique<PlanBackend>(as_if, &meter);
 }
 
 }  // namespace trireme
