@@ -1,6 +1,7 @@
 // Activations and their derivatives. The backward pass sums its columns on the way: that is the gradient of the bias.
 
 #include "activation.cuh"
+#include "ahead.cuh"
 #include "columns.cuh"
 
 namespace trireme {
@@ -35,34 +36,61 @@ __global__ void swiglu_kernel(T* y, const T* x, std::int64_t accesses, std::int6
   }
 }
 
-// dx = dy f'(x); column sums of dx (before rounding) into `partial` [gridDim.y, F] unless null. Two rows are on their
-// way before the first is used.
+// A thread's walk over its rows: `fetch` asks for one row's packs, `use` works on what has come. Four rows at a time.
+constexpr int k_slots = 4;
+template <class T, int P, class Fetch, class Use>
+__device__ inline void walk_rows(const ColumnPart& part, void* memory, const Fetch& fetch, const Use& use) {
+  const Ahead<T, P, k_slots> ahead(memory, static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x), k_column_threads);
+  const auto start = [&](std::int64_t row, int slot) {
+    if (row < part.last_row) fetch(ahead, row, slot);
+  };
+#pragma unroll
+  for (int i = 0; i + 1 < k_slots; ++i) {
+    start(part.first_row + i * part.lanes, i);
+    ahead.close_first();
+  }
+  int slot = 0;
+  for (std::int64_t r = part.first_row; r < part.last_row; r += part.lanes, slot = (slot + 1) % k_slots) {
+    start(r + (k_slots - 1) * part.lanes, (slot + k_slots - 1) % k_slots);
+    ahead.close();
+    use(ahead, r, slot);
+  }
+}
+
+// dx = dy f'(x); column sums of dx (before rounding) into `partial` [gridDim.y, F] unless null.
 template <class T, int N>
 __global__ void __launch_bounds__(k_column_threads, 4)
     backward_kernel(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t columns, Activation kind,
                     float* partial) {
-  __shared__ float shared[k_column_lanes][32][N + 1];
+  extern __shared__ uint4 memory[];
+  __shared__ float shared[k_column_threads][N + 1];
   const ColumnPart part(rows, columns / N);
   float sum[N] = {};
-  if (part.inside) {
-    const auto finish = [&](const Pack<T, N>& dy_pack, const Pack<T, N>& x_pack, std::int64_t at) {
-      float a[N], b[N], d[N];
-      unpack(a, dy_pack);
-      unpack(b, x_pack);
-      derive_pack<T, N>(d, a, b, kind);
-      store<T, N>(dx + at, d);
+  const auto finish = [&](const Pack<T, N>& dy_pack, const Pack<T, N>& x_pack, std::int64_t at) {
+    float a[N], b[N], d[N];
+    unpack(a, dy_pack);
+    unpack(b, x_pack);
+    derive_pack<T, N>(d, a, b, kind);
+    store<T, N>(dx + at, d);
 #pragma unroll
-      for (int i = 0; i < N; ++i) sum[i] += d[i];
-    };
-    std::int64_t r = part.first_row, at = r * columns + part.access * N;
-    const std::int64_t step = k_column_lanes * columns;
-    for (; r + k_column_lanes < part.last_row; r += 2 * k_column_lanes, at += 2 * step) {
-      const auto dy_0 = load_pack<T, N>(dy + at), x_0 = load_pack<T, N>(x + at);
-      const auto dy_1 = load_pack<T, N>(dy + at + step), x_1 = load_pack<T, N>(x + at + step);
-      finish(dy_0, x_0, at);
-      finish(dy_1, x_1, at + step);
+    for (int i = 0; i < N; ++i) sum[i] += d[i];
+  };
+  const auto at = [&](std::int64_t r) { return r * columns + part.access * N; };
+  if (part.inside) {
+    if constexpr (N == k_pack<T>) {
+      walk_rows<T, 2>(
+          part, memory,
+          [&](const auto& ahead, std::int64_t r, int slot) {
+            ahead.fetch(slot, 0, dy + at(r));
+            ahead.fetch(slot, 1, x + at(r));
+          },
+          [&](const auto& ahead, std::int64_t r, int slot) {
+            finish(ahead.take(slot, 0), ahead.take(slot, 1), at(r));
+          });
+    } else {
+      for (std::int64_t r = part.first_row; r < part.last_row; r += part.lanes)
+        finish(load_pack<T, N>(dy + at(r)), load_pack<T, N>(x + at(r)), at(r));
     }
-    if (r < part.last_row) finish(load_pack<T, N>(dy + at), load_pack<T, N>(x + at), at);
   }
   if (partial == nullptr) return;
   add_row_lanes<N>(sum, shared);
@@ -73,43 +101,47 @@ __global__ void __launch_bounds__(k_column_threads, 4)
 template <class T, int N>
 __global__ void __launch_bounds__(k_column_threads, 3)
     swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t columns, float* partial) {
-  __shared__ float shared[k_column_lanes][32][N + 1];
+  extern __shared__ uint4 memory[];
+  __shared__ float shared[k_column_threads][N + 1];
   constexpr bool exact = std::is_same_v<T, float>;
   const ColumnPart part(rows, columns / N);
   float gate_sum[N] = {}, up_sum[N] = {};
-  if (part.inside) {
-    struct Row {
-      Pack<T, N> d, gate, up;
-    };
-    const auto fetch = [&](std::int64_t r) {
-      const T* const at = x + r * 2 * columns + part.access * N;
-      return Row{load_pack<T, N>(dy + r * columns + part.access * N), load_pack<T, N>(at),
-                 load_pack<T, N>(at + columns)};
-    };
-    const auto finish = [&](const Row& row, std::int64_t r) {
-      const std::int64_t at = r * 2 * columns + part.access * N;
-      float d[N], gate[N], up[N];
-      unpack(d, row.d);
-      unpack(gate, row.gate);
-      unpack(up, row.up);
+  const auto finish = [&](const Pack<T, N>& d_pack, const Pack<T, N>& gate_pack, const Pack<T, N>& up_pack,
+                          std::int64_t r) {
+    float d[N], gate[N], up[N];
+    unpack(d, d_pack);
+    unpack(gate, gate_pack);
+    unpack(up, up_pack);
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const float s = sigmoid<exact>(gate[i]), dup = d[i] * gate[i] * s;
-        gate[i] = d[i] * up[i] * s * (1.0F + gate[i] * (1.0F - s));
-        up[i] = dup;
-        gate_sum[i] += gate[i];
-        up_sum[i] += up[i];
-      }
-      store<T, N>(dx + at, gate);
-      store<T, N>(dx + at + columns, up);
-    };
-    std::int64_t r = part.first_row;
-    for (; r + k_column_lanes < part.last_row; r += 2 * k_column_lanes) {
-      const Row first = fetch(r), second = fetch(r + k_column_lanes);
-      finish(first, r);
-      finish(second, r + k_column_lanes);
+    for (int i = 0; i < N; ++i) {
+      const float s = sigmoid<exact>(gate[i]), dup = d[i] * gate[i] * s;
+      gate[i] = d[i] * up[i] * s * (1.0F + gate[i] * (1.0F - s));
+      up[i] = dup;
+      gate_sum[i] += gate[i];
+      up_sum[i] += up[i];
     }
-    if (r < part.last_row) finish(fetch(r), r);
+    T* const at = dx + r * 2 * columns + part.access * N;
+    store<T, N>(at, gate);
+    store<T, N>(at + columns, up);
+  };
+  const auto dy_at = [&](std::int64_t r) { return dy + r * columns + part.access * N; };
+  const auto x_at = [&](std::int64_t r) { return x + r * 2 * columns + part.access * N; };
+  if (part.inside) {
+    if constexpr (N == k_pack<T>) {
+      walk_rows<T, 3>(
+          part, memory,
+          [&](const auto& ahead, std::int64_t r, int slot) {
+            ahead.fetch(slot, 0, dy_at(r));
+            ahead.fetch(slot, 1, x_at(r));
+            ahead.fetch(slot, 2, x_at(r) + columns);
+          },
+          [&](const auto& ahead, std::int64_t r, int slot) {
+            finish(ahead.take(slot, 0), ahead.take(slot, 1), ahead.take(slot, 2), r);
+          });
+    } else {
+      for (std::int64_t r = part.first_row; r < part.last_row; r += part.lanes)
+        finish(load_pack<T, N>(dy_at(r)), load_pack<T, N>(x_at(r)), load_pack<T, N>(x_at(r) + columns), r);
+    }
   }
   if (partial == nullptr) return;
   float* const mine = partial + blockIdx.y * 2 * columns + part.access * N;
@@ -156,18 +188,24 @@ void CudaBackend::activation_backward_bias(Tensor dx, Tensor db, Tensor dy, Tens
     using T = decltype(t);
     by_width<T>(in_halves(k_pack<T>, dy, x) && in_packs(k_pack<T>, {dx}), [&](auto width) {
       constexpr int n = decltype(width)::value;
-      const dim3 grid = column_grid(dy.rows(), dy.columns() / n, n_multiprocessors_), block(32, k_column_lanes);
+      const dim3 block = column_block(dy.columns() / n);
+      const dim3 grid = column_grid(block, dy.rows(), dy.columns() / n, n_multiprocessors_);
       float* partial = nullptr;
       if (db) {
         const auto bytes = static_cast<std::size_t>(grid.y * dx.columns()) * sizeof(float);
         partial = reinterpret_cast<float*>(scratch(bytes));
       }
+      const auto bytes_of = [](int packs) {
+        return n == k_pack<T> ? std::size_t{16} * packs * k_slots * k_column_threads : 0;
+      };
       if (kind == Activation::swiglu) {
-        swiglu_backward_kernel<T, n>
-            <<<grid, block, 0, stream_>>>(dx.ptr<T>(), dy.ptr<T>(), x.ptr<T>(), dy.rows(), dy.columns(), partial);
+        allow_shared(swiglu_backward_kernel<T, n>, bytes_of(3));
+        swiglu_backward_kernel<T, n><<<grid, block, bytes_of(3), stream_>>>(dx.ptr<T>(), dy.ptr<T>(), x.ptr<T>(),
+                                                                            dy.rows(), dy.columns(), partial);
       } else {
-        backward_kernel<T, n>
-            <<<grid, block, 0, stream_>>>(dx.ptr<T>(), dy.ptr<T>(), x.ptr<T>(), dy.rows(), dy.columns(), kind, partial);
+        allow_shared(backward_kernel<T, n>, bytes_of(2));
+        backward_kernel<T, n><<<grid, block, bytes_of(2), stream_>>>(dx.ptr<T>(), dy.ptr<T>(), x.ptr<T>(), dy.rows(),
+                                                                     dy.columns(), kind, partial);
       }
       check_launch();
       if (db) sum_partials(stream_, partial, grid.y, dx.columns(), db, {}, dx.columns(), into);

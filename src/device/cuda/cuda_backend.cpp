@@ -54,6 +54,7 @@ CudaBackend::CudaBackend(int local_rank, const CudaOptions& options)
   device_name_ = properties.name;
   device_bytes_ = properties.totalGlobalMem;
   n_multiprocessors_ = properties.multiProcessorCount;
+  shared_per_block_ = properties.sharedMemPerBlockOptin;
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   scratch(k_first_scratch);
   ring_ = std::make_unique<PinnedRing>(stream_);

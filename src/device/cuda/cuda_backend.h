@@ -47,6 +47,7 @@ class CudaBackend final : public Backend {
   // --- shared by the families of operations and by the NCCL communicator
   int device() const { return device_; }
   int n_multiprocessors() const { return n_multiprocessors_; }
+  std::size_t shared_per_block() const { return shared_per_block_; }  // bytes of shared memory a block may have
   cudaStream_t stream() const { return stream_; }
   const CudaOptions& options() const { return options_; }
   // Memory for the inside of one operation (the next operation reuses it). Grows in the first step and never after.
@@ -141,6 +142,7 @@ class CudaBackend final : public Backend {
   void settle_epoch(std::int64_t epoch);
 
   int device_ = 0, n_multiprocessors_ = 1;
+  std::size_t shared_per_block_ = 0;
   std::string device_name_;
   std::size_t device_bytes_ = 0;
   CudaOptions options_;

@@ -2,13 +2,20 @@
 //   dx += rstd (h - mean(h) - z mean(h z))   (rms: without mean(h))     dgain = sum_t dy z     dbias = sum_t dy
 // A block walks its rows and keeps its share of dgain and dbias in registers; the shares are added in a fixed order.
 
-#include "kernels.cuh"
+#include "ahead.cuh"
 
 namespace trireme {
 
 namespace {
 
-constexpr int k_max_threads = 512;
+// By accesses per thread: what the registers for dgain and dbias allow without spilling.
+constexpr int max_threads(int accesses) {
+  return accesses == 2 ? 384 : 512;
+}
+constexpr int blocks_per_multiprocessor(int accesses) {
+  return accesses == 2 ? 2 : 1;
+}
+constexpr int k_max_groups = 15;  // named barriers of a block, less the one of __syncthreads()
 
 template <class T>
 struct Args {
@@ -20,105 +27,125 @@ struct Args {
   bool layer;
 };
 
-// The sums of two values over the block; alternate `shared` between calls, then no second barrier is needed.
-__device__ inline float2 block_sum2(float a, float b, float2* shared) {
-  a = warp_sum(a);
-  b = warp_sum(b);
-  const int n_warps = static_cast<int>(blockDim.x + 31) / 32;
-  if (n_warps == 1) return {a, b};
-  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = {a, b};
-  __syncthreads();
-  float2 total = shared[0];
-  for (int w = 1; w < n_warps; ++w) {
-    total.x += shared[w].x;
-    total.y += shared[w].y;
-  }
-  return total;
-}
+// The threads of a row: some whole warps of the block, which wait only for each other.
+struct RowGroup {
+  int index, n_threads, thread;
 
-// What a thread holds of a row.
-template <class T, int N, int K>
-struct RowPart {
-  Pack<T, N> dy[K], x[K];
-  float mean = 0.0F, rstd = 0.0F;
+  __device__ explicit RowGroup(int threads)
+      : index(static_cast<int>(threadIdx.x) / threads),
+        n_threads(threads),
+        thread(static_cast<int>(threadIdx.x) % threads) {}
 
-  __device__ void fetch(const Args<T>& a, std::int64_t row) {
-    mean = a.layer ? a.mean[row] : 0.0F;
-    rstd = a.rstd[row];
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const int column = static_cast<int>((threadIdx.x + k * blockDim.x) * N);
-      if (column >= static_cast<int>(a.columns)) continue;
-      dy[k] = load_pack<T, N>(a.dy + row * a.columns + column);
-      x[k] = load_pack<T, N>(a.x + row * a.columns + column);
+  // The sums of two values over the group; alternate `shared` between calls, then no second barrier is needed.
+  __device__ float2 sum2(float a, float b, float2* shared) const {
+    a = warp_sum(a);
+    b = warp_sum(b);
+    const int n_warps = n_threads / 32;
+    if (n_warps == 1) return {a, b};
+    if (thread % 32 == 0) shared[threadIdx.x / 32] = {a, b};
+    asm volatile("bar.sync %0, %1;" ::"r"(index + 1), "r"(n_threads) : "memory");
+    float2 total = shared[index * n_warps];
+    for (int w = 1; w < n_warps; ++w) {
+      const float2 more = shared[index * n_warps + w];
+      total.x += more.x;
+      total.y += more.y;
     }
+    return total;
   }
 };
 
-// The next row is on its way while this one is worked on, where registers allow it.
-template <class T, int N, int K>
-__global__ void __launch_bounds__(k_max_threads, K == 1 ? 2 : 1) norm_backward_kernel(Args<T> a) {
+// Groups of threads take a row each, K accesses of N elements per thread; dy, x and dx of the group's next row are on
+// their way while one is worked on.
+template <class T, int N, int K, int slots>
+__global__ void __launch_bounds__(max_threads(K), blocks_per_multiprocessor(K))
+    norm_backward_kernel(Args<T> a, int row_threads) {
+  extern __shared__ uint4 memory[];
   __shared__ float2 shared[2][32];
-  constexpr bool ahead = K == 1;
-  const int columns = static_cast<int>(a.columns);
-  const auto column_of = [](int k) { return static_cast<int>((threadIdx.x + k * blockDim.x) * N); };
+  const RowGroup group(row_threads);
+  const Ahead<T, 3 * K, slots> ahead(memory, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+  const int columns = static_cast<int>(a.columns), n_groups = static_cast<int>(blockDim.x) / row_threads;
+  const auto column_of = [&](int k) { return (group.thread + k * row_threads) * N; };
+  const std::int64_t first = std::int64_t{blockIdx.x} * n_groups + group.index,
+                     stride = std::int64_t{gridDim.x} * n_groups;
+  const auto fetch = [&](std::int64_t row, int slot) {
+    if (row >= a.rows) return;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      if (column_of(k) >= columns) continue;
+      const std::int64_t at = row * columns + column_of(k);
+      ahead.fetch(slot, 3 * k, a.dy + at);
+      ahead.fetch(slot, 3 * k + 1, a.x + at);
+      ahead.fetch(slot, 3 * k + 2, a.dx + at);
+    }
+  };
   const float inverse = 1.0F / static_cast<float>(a.columns);
   float dgain[K][N] = {}, dbias[K][N] = {};
   Pack<T, N> gain_pack[K] = {};
 #pragma unroll
   for (int k = 0; k < K; ++k)
     if (column_of(k) < columns) gain_pack[k] = load_pack<T, N>(a.gain + column_of(k));
-  int turn = 0;
-  RowPart<T, N, K> now, next;
-  if (ahead) now.fetch(a, blockIdx.x);
-  for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, turn ^= 1) {
-    if (!ahead) now.fetch(a, row);
-    T* const dx_row = a.dx + row * a.columns;
-    Pack<T, N> dx_pack[K];
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (K <= 2 && column_of(k) < columns) dx_pack[k] = load_pack<T, N>(dx_row + column_of(k));
-    if (ahead && row + gridDim.x < a.rows) next.fetch(a, row + gridDim.x);
+  for (int i = 0; i + 1 < slots; ++i) {
+    fetch(first + stride * i, i);
+    ahead.close_first();
+  }
+  int turn = 0, slot = 0;
+  for (std::int64_t row = first; row < a.rows; row += stride, turn ^= 1, slot = slot + 1 == slots ? 0 : slot + 1) {
+    fetch(row + stride * (slots - 1), slot == 0 ? slots - 1 : slot - 1);
+    const float mean = a.layer ? a.mean[row] : 0.0F, rstd = a.rstd[row];
+    ahead.close();
     float h_sum = 0.0F, hz_sum = 0.0F;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       if (column_of(k) >= columns) continue;
       float dy[N], x[N], gain[N];
-      unpack(dy, now.dy[k]);
-      unpack(x, now.x[k]);
+      unpack(dy, ahead.take(slot, 3 * k));
+      unpack(x, ahead.take(slot, 3 * k + 1));
       unpack(gain, gain_pack[k]);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float z = (x[i] - now.mean) * now.rstd, h = gain[i] * dy[i];
+        const float z = (x[i] - mean) * rstd, h = gain[i] * dy[i];
         dgain[k][i] += dy[i] * z;
         dbias[k][i] += dy[i];
         h_sum += h;
         hz_sum += h * z;
       }
     }
-    const float2 sums = block_sum2(h_sum, hz_sum, shared[turn]);
+    const float2 sums = group.sum2(h_sum, hz_sum, shared[turn]);
     const float h_mean = a.layer ? sums.x * inverse : 0.0F, hz_mean = sums.y * inverse;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       if (column_of(k) >= columns) continue;
       float dy[N], x[N], dx[N], gain[N];
-      unpack(dy, now.dy[k]);
-      unpack(x, now.x[k]);
-      unpack(dx, K <= 2 ? dx_pack[k] : load_pack<T, N>(dx_row + column_of(k)));
+      unpack(dy, ahead.take(slot, 3 * k));
+      unpack(x, ahead.take(slot, 3 * k + 1));
+      unpack(dx, ahead.take(slot, 3 * k + 2));
       unpack(gain, gain_pack[k]);
 #pragma unroll
-      for (int i = 0; i < N; ++i)
-        dx[i] += now.rstd * (gain[i] * dy[i] - h_mean - (x[i] - now.mean) * now.rstd * hz_mean);
-      store<T, N>(dx_row + column_of(k), dx);
+      for (int i = 0; i < N; ++i) dx[i] += rstd * (gain[i] * dy[i] - h_mean - (x[i] - mean) * rstd * hz_mean);
+      store<T, N>(a.dx + row * columns + column_of(k), dx);
     }
-    if (ahead) now = next;
   }
-  float* const mine = a.partial + static_cast<std::int64_t>(blockIdx.x) * 2 * a.columns;
+  // The groups' shares meet in shared memory, one group after the other, so that the order of adding is fixed.
+  auto* const totals = reinterpret_cast<float*>(memory);  // [2][columns]
+  for (int g = 0; g < n_groups; ++g) {
+    __syncthreads();
+    if (group.index != g) continue;
+    float* const out = g + 1 == n_groups ? a.partial + static_cast<std::int64_t>(blockIdx.x) * 2 * columns : totals;
 #pragma unroll
-  for (int k = 0; k < K; ++k) {
-    if (column_of(k) >= columns) continue;
-    store<float, N>(mine + column_of(k), dgain[k]);
-    store<float, N>(mine + a.columns + column_of(k), dbias[k]);
+    for (int k = 0; k < K; ++k) {
+      if (column_of(k) >= columns) continue;
+      if (g > 0) {
+        float more[N];
+        load<float, N>(more, totals + column_of(k));
+#pragma unroll
+        for (int i = 0; i < N; ++i) dgain[k][i] += more[i];
+        load<float, N>(more, totals + columns + column_of(k));
+#pragma unroll
+        for (int i = 0; i < N; ++i) dbias[k][i] += more[i];
+      }
+      store<float, N>(out + column_of(k), dgain[k]);
+      store<float, N>(out + columns + column_of(k), dbias[k]);
+    }
   }
 }
 
@@ -148,7 +175,7 @@ __global__ void norm_dx_loop_kernel(Args<T> a) {
     h_sum += h;
     hz_sum += h * (to_float(a.x[first + c]) - mean) * rstd;
   }
-  const float2 sums = block_sum2(h_sum, hz_sum, shared);
+  const float2 sums = RowGroup(static_cast<int>(blockDim.x)).sum2(h_sum, hz_sum, shared);
   const float h_mean = a.layer ? sums.x / static_cast<float>(a.columns) : 0.0F;
   const float hz_mean = sums.y / static_cast<float>(a.columns);
   for (std::int64_t c = threadIdx.x; c < a.columns; c += blockDim.x) {
@@ -158,30 +185,32 @@ __global__ void norm_dx_loop_kernel(Args<T> a) {
   }
 }
 
+template <class T, int K, int slots>
+bool launch(const CudaBackend& backend, std::int64_t accesses, int blocks, const Args<T>& args) {
+  const std::int64_t row_threads = round_up(div_up(accesses, K), 32);
+  const std::int64_t threads = std::min<std::int64_t>(max_threads(K) / row_threads, k_max_groups) * row_threads;
+  const std::size_t bytes = Ahead<T, 3 * K, slots>::bytes(threads);
+  if (bytes > backend.shared_per_block()) return false;
+  const auto kernel = norm_backward_kernel<T, k_pack<T>, K, slots>;
+  allow_shared(kernel, bytes);
+  kernel<<<blocks, static_cast<unsigned>(threads), bytes, backend.stream()>>>(args, static_cast<int>(row_threads));
+  return true;
+}
+
+// One or two rows ahead where shared memory allows it; without, a row fits every device of compute capability 8.0 on.
 template <class T, int K>
-void launch(cudaStream_t stream, std::int64_t accesses, int blocks, const Args<T>& args) {
-  const auto threads = static_cast<unsigned>(round_up(div_up(accesses, K), 32));
-  norm_backward_kernel<T, k_pack<T>, K><<<blocks, threads, 0, stream>>>(args);
-}
-
-// Enough blocks to fill the device, few enough that their shares are small beside the rows themselves.
-int blocks_of(std::int64_t rows, std::int64_t accesses, int multiprocessors) {
-  const std::int64_t threads = round_up(div_up(accesses, accesses <= 512 ? 1 : accesses <= 1024 ? 2 : 4), 32);
-  const std::int64_t per_multiprocessor = std::clamp<std::int64_t>(1024 / threads, 1, 16);
-  return static_cast<int>(std::min(rows, per_multiprocessor * multiprocessors));
-}
-
-template <class T>
-void run_wide(cudaStream_t stream, int blocks, const Args<T>& args) {
-  const std::int64_t accesses = args.columns / k_pack<T>;
-  if (accesses <= 512) {
-    launch<T, 1>(stream, accesses, blocks, args);
-  } else if (accesses <= 1024) {
-    launch<T, 2>(stream, accesses, blocks, args);
-  } else {
-    launch<T, 4>(stream, accesses, blocks, args);
-  }
+void launch(const CudaBackend& backend, std::int64_t accesses, int blocks, const Args<T>& args) {
+  const bool launched = launch < T, K,
+             K == 2 ? 3 : 2 > (backend, accesses, blocks, args) || launch<T, K, 1>(backend, accesses, blocks, args);
+  require(launched, "norm_backward() needs 96 KiB of shared memory per block");
   check_launch();
+}
+
+// Accesses per thread: few, so that many warps run, and such that few threads of a row's last warp idle.
+int accesses_per_thread(std::int64_t accesses) {
+  if (accesses > 2 * max_threads(2)) return 4;
+  const auto taken = [&](std::int64_t k) { return round_up(div_up(accesses, k), 32) * k; };
+  return taken(3) < taken(2) ? 3 : 2;
 }
 
 template <class T>
@@ -206,12 +235,15 @@ void CudaBackend::norm_backward(Tensor dx, Tensor dgain_C, Tensor dbias_C, Tenso
     Args<T> a{dx.ptr<T>(),         dy.ptr<T>(), x.ptr<T>(), gain_C.ptr<T>(), mean_T.ptr<float>(),
               rstd_T.ptr<float>(), nullptr,     x.rows(),   x.columns(),     kind == NormKind::layer};
     const std::int64_t accesses = a.columns / k_pack<T>;
-    const bool wide = accesses <= 4 * k_max_threads && in_packs(k_pack<T>, {dx, dy, x, gain_C});
-    const int blocks =
-        wide ? blocks_of(a.rows, accesses, n_multiprocessors_) : static_cast<int>(std::min<std::int64_t>(a.rows, 64));
+    const bool wide = accesses <= 4 * max_threads(4) && in_packs(k_pack<T>, {dx, dy, x, gain_C});
+    const int per_thread = accesses_per_thread(accesses);
+    const std::int64_t most = wide ? std::int64_t{blocks_per_multiprocessor(per_thread)} * n_multiprocessors_ : 64;
+    const int blocks = static_cast<int>(std::min(a.rows, most));
     a.partial = reinterpret_cast<float*>(scratch(static_cast<std::size_t>(blocks * 2 * a.columns) * sizeof(float)));
     if (wide) {
-      run_wide<T>(stream_, blocks, a);
+      per_thread == 2   ? launch<T, 2>(*this, accesses, blocks, a)
+      : per_thread == 3 ? launch<T, 3>(*this, accesses, blocks, a)
+                        : launch<T, 4>(*this, accesses, blocks, a);
     } else {
       run_loop<T>(stream_, blocks, a);
     }

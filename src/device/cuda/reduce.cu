@@ -32,12 +32,12 @@ __global__ void sum_partials_kernel(const float* partial, std::int64_t rows, std
 template <class T, int N>
 __global__ void __launch_bounds__(k_column_threads)
     sum_rows_kernel(const T* x, std::int64_t pitch, std::int64_t rows, std::int64_t columns, float* partial) {
-  __shared__ float shared[k_column_lanes][32][N + 1];
+  __shared__ float shared[k_column_threads][N + 1];
   const ColumnPart part(rows, columns / N);
   float sum[N] = {};
   if (part.inside) {
 #pragma unroll 4
-    for (std::int64_t r = part.first_row; r < part.last_row; r += k_column_lanes) {
+    for (std::int64_t r = part.first_row; r < part.last_row; r += part.lanes) {
       float v[N];
       load<T, N>(v, x + r * pitch + part.access * N);
 #pragma unroll
@@ -119,11 +119,11 @@ void CudaBackend::sum_rows(Tensor db, Tensor dy, Into into) {
     using T = decltype(t);
     by_width<T>(in_packs(k_pack<T>, {dy}), [&](auto width) {
       constexpr int n = decltype(width)::value;
-      const dim3 grid = column_grid(dy.rows(), dy.columns() / n, n_multiprocessors_);
+      const dim3 block = column_block(dy.columns() / n);
+      const dim3 grid = column_grid(block, dy.rows(), dy.columns() / n, n_multiprocessors_);
       auto* const partial = reinterpret_cast<float*>(
           scratch(static_cast<std::size_t>(grid.y) * static_cast<std::size_t>(dy.columns()) * sizeof(float)));
-      sum_rows_kernel<T, n>
-          <<<grid, dim3(32, k_column_lanes), 0, stream_>>>(dy.ptr<T>(), dy.pitch, dy.rows(), dy.columns(), partial);
+      sum_rows_kernel<T, n><<<grid, block, 0, stream_>>>(dy.ptr<T>(), dy.pitch, dy.rows(), dy.columns(), partial);
       check_launch();
       sum_partials(stream_, partial, grid.y, dy.columns(), db, {}, dy.columns(), into);
     });

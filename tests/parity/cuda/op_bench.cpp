@@ -1,10 +1,11 @@
 // Times every operation of a training step alone, at the shapes of a 1.3B and a 124M model in bf16, and prints what it
 // reaches beside what the chip allows (bytes or FLOPs over rates measured in the same run). Median over rotating
-// buffers.
+// buffers. Arguments: "deterministic"; "loaded": products before each measurement bring the clock down to where it is
+// in training; parts of what is printed ("attention", "linear", "norms", "mlp", "ends", "optimizer"), default all.
 #include "bench.h"
 
 #include <cmath>
-#include <cstring>
+#include <set>
 
 #include "../../../src/device/plan/flops.h"
 #include "trireme/base/log.h"
@@ -228,20 +229,22 @@ void optimizer(Bench& bench) {
   bench.bytes("scale 256M f32", 8 * count, [&](int) { b.scale(grad, 1.0); });
 }
 
-void run(Bench& bench, const Model& m) {
+void run(Bench& bench, const Model& m, const std::function<bool(const char*)>& wanted) {
   std::printf("\n%s: T %lld, C %lld, F %lld, H %lld, D %lld\n", m.name, static_cast<long long>(m.T()),
               static_cast<long long>(m.C), static_cast<long long>(m.F), static_cast<long long>(m.H),
               static_cast<long long>(m.D));
-  attention(bench, m);
+  if (wanted("attention")) attention(bench, m);
   if (m.sequences == 1) return;
-  linear(bench, "qkv", m.T(), m.C, 3 * m.C, true);
-  linear(bench, "projection", m.T(), m.C, m.C, false);
-  linear(bench, "up", m.T(), m.C, m.F, true);
-  linear(bench, "down", m.T(), m.F, m.C, false);
-  linear(bench, "head chunk", m.head_chunk, m.C, m.V, false);
-  norms(bench, m);
-  mlp(bench, m);
-  ends(bench, m);
+  if (wanted("linear")) {
+    linear(bench, "qkv", m.T(), m.C, 3 * m.C, true);
+    linear(bench, "projection", m.T(), m.C, m.C, false);
+    linear(bench, "up", m.T(), m.C, m.F, true);
+    linear(bench, "down", m.T(), m.F, m.C, false);
+    linear(bench, "head chunk", m.head_chunk, m.C, m.V, false);
+  }
+  if (wanted("norms")) norms(bench, m);
+  if (wanted("mlp")) mlp(bench, m);
+  if (wanted("ends")) ends(bench, m);
 }
 
 }  // namespace
@@ -251,14 +254,24 @@ int main(int argc, char** argv) {
     std::puts("skipped: no CUDA device");
     return 77;
   }
+  std::set<std::string> parts(argv + 1, argv + argc);
   CudaOptions options;
-  options.deterministic = argc > 1 && std::strcmp(argv[1], "deterministic") == 0;
+  options.deterministic = parts.erase("deterministic") > 0;
+  const bool loaded = parts.erase("loaded") > 0;
+  const auto wanted = [&](const char* part) { return parts.empty() || parts.count(part) > 0; };
   log().open(true, LogLevel::debug, "");
   CudaBackend backend(0, options);
   std::printf("%s\n", backend.describe().c_str());
   Bench bench(backend);
   rates(bench);
-  for (const Model& m : k_models) run(bench, m);
+  const Set operands = three(bench, DType::bf16, {8192, 8192}, 1);
+  if (loaded) {
+    bench.before_each = [&] {
+      for (int i = 0; i < 4; ++i) backend.matmul(operands[0], operands[1], operands[2], {});
+    };
+  }
+  for (const Model& m : k_models) run(bench, m, wanted);
+  if (!wanted("optimizer")) return 0;
   std::printf("\noptimizer\n");
   optimizer(bench);
   std::printf("scratch memory %s\n", bytes_text(static_cast<double>(backend.workspace_bytes())).c_str());
