@@ -2,8 +2,10 @@
 """Runs decks with trireme and prints one table: throughput, step time and its phases, FLOP rates, planned and used memory.
 
 usage: bench.py TRIREME [--ranks N] [--steps K] [--set section.key=value ...] DECK...
-Medians over the steps after the second (the first times the matrix products). Phases in ms: forward, backward, waiting for
-other ranks (pipeline messages, gradients), optimizer. Decks for GPUs are skipped without one.
+Medians over the steps after the second (the first times the matrix products). gemm %: causal TFLOP/s of the whole step over
+what its matrix products alone reached, under load, when their algorithms were chosen (absent in deterministic runs). Phases
+in ms: forward, backward, waiting for other ranks (pipeline messages, gradients), optimizer. Decks for GPUs are skipped
+without one.
 """
 import argparse
 import json
@@ -16,7 +18,7 @@ import tempfile
 import threading
 import time
 
-COLUMNS = "{:<24} {:>10} {:>10} {:>8} {:>8} {:>6} {:>9} {:>9} {:>28} {:>8}"
+COLUMNS = "{:<24} {:>10} {:>10} {:>8} {:>8} {:>6} {:>7} {:>9} {:>9} {:>28} {:>8}"
 PHASES = ["forward_s", "backward_s", "waiting_s", "optimizer_s"]
 
 
@@ -65,7 +67,7 @@ def main():
     parser.add_argument("--set", action="append", default=[], metavar="section.key=value")
     a = parser.parse_args()
     settings = a.set + ([f"run.steps={a.steps}"] if a.steps else [])
-    print(COLUMNS.format("deck", "tok/s", "step ms", "causal", "full", "mfu %", "plan GiB", "used GiB",
+    print(COLUMNS.format("deck", "tok/s", "step ms", "causal", "full", "mfu %", "gemm %", "plan GiB", "used GiB",
                          "fwd/bwd/wait/opt ms", "loss"))
     failed = False
     for deck in a.decks:
@@ -82,8 +84,10 @@ def main():
             continue
         middle = lambda key: statistics.median(row[key] for row in rows if row[key] is not None)
         mfu = f"{100 * middle('mfu'):.1f}" if rows[0]["mfu"] is not None else "-"
+        products = rows[-1].get("matmul_tflops")
+        share = f"{100 * middle('tflops_causal') / products:.1f}" if products else "-"
         print(COLUMNS.format(name, f"{middle('tokens_per_s'):.0f}", f"{1000 * middle('step_s'):.1f}",
-                             f"{middle('tflops_causal'):.1f}", f"{middle('tflops_full'):.1f}", mfu,
+                             f"{middle('tflops_causal'):.1f}", f"{middle('tflops_full'):.1f}", mfu, share,
                              f"{rows[0]['memory_gib']:.2f}", f"{used:.2f}" if used else "-",
                              "/".join(f"{1000 * middle(phase):.1f}" for phase in PHASES), f"{rows[-1]['loss']:.4f}"),
               flush=True)

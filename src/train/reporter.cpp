@@ -134,10 +134,11 @@ void Reporter::step(const StepReport& r) {
   write(format("{\"step\":%lld,\"tokens\":%lld,\"sequences\":%lld,\"epoch\":%lld", static_cast<long long>(r.step),
                static_cast<long long>(r.tokens), static_cast<long long>(r.sequences), static_cast<long long>(r.epoch)) +
         ",\"loss\":" + number(r.loss) + ",\"grad_norm\":" + number(r.grad_norm) + ",\"lr\":" + number(r.lr) +
-        ",\"loss_scale\":" + number(r.loss_scale) + ",\"tokens_per_s\":" + number(rate) +
-        ",\"tflops_causal\":" + number(causal / 1e12) + ",\"tflops_full\":" + number(full / 1e12) +
-        ",\"mfu\":" + number(mfu) + ",\"memory_gib\":" + number(memory_ / 1073741824.0) +
-        ",\"step_s\":" + number(per_step) + phases_text(window_phases_, window_steps_) + "}");
+        ",\"loss_scale\":" + number(r.loss_scale) + ",\"tokens_per_s\":" + number(rate) + ",\"tflops_causal\":" +
+        number(causal / 1e12) + ",\"tflops_full\":" + number(full / 1e12) + ",\"mfu\":" + number(mfu) +
+        (r.matmul_rate > 0 ? ",\"matmul_tflops\":" + number(r.matmul_rate / 1e12) : std::string()) +
+        ",\"memory_gib\":" + number(memory_ / 1073741824.0) + ",\"step_s\":" + number(per_step) +
+        phases_text(window_phases_, window_steps_) + "}");
   tell_watchers(r, {{"perf/tokens_per_s", rate},
                     {"perf/step_s", per_step},
                     {"perf/tflops_per_rank", causal / 1e12},

@@ -185,6 +185,8 @@ void Trainer::settle() {
   report.grad_norm = numbers.grad_norm;
   report.time = numbers.time;
   report.phases = numbers.phases;
+  const Counters& counted = job_.backend->counters();
+  if (counted.timed_seconds > 0) report.matmul_rate = counted.timed_flops / counted.timed_seconds;
   outstanding_.reset();
   const bool overflow = !std::isfinite(numbers.grad_norm);
   const bool fp16 = deck_.precision.compute == "fp16";

@@ -83,6 +83,8 @@ struct CrossEntropy {
 // What a backend counted since reset. FLOPs are 2 per multiply-add of matmuls and of visible attention pairs.
 struct Counters {
   double matmul_flops = 0, attention_flops = 0;
+  // Of the products whose algorithm was chosen by timing: their FLOPs, and what they would take at the speed seen then.
+  double timed_flops = 0, timed_seconds = 0;
 };
 
 class Backend {

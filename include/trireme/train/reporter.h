@@ -22,6 +22,7 @@ struct StepReport {
   std::int64_t sequences = 0, epoch = 0;
   double time = 0;  // seconds, on the device's clock, when the step was done
   PhaseSeconds phases{};
+  double matmul_rate = 0;  // FLOP/s of this rank's matrix products, as measured when they were chosen; 0: not measured
 };
 
 class Reporter {

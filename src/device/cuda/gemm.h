@@ -42,9 +42,13 @@ class Gemm {
   struct Plan;
   Plan& plan_for(const GemmProblem& problem);
   void choose(Plan& plan, const GemmProblem& problem);
-  std::vector<cublasLtMatmulHeuristicResult_t> guesses(const Plan& plan, const GemmProblem& problem);
-  void time_candidates(Plan& plan, const GemmProblem& problem,
-                       std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
+  using Candidates = std::vector<cublasLtMatmulHeuristicResult_t>;
+  Candidates guesses(const Plan& plan, const GemmProblem& problem);
+  void time_candidates(Plan& plan, const GemmProblem& problem, Candidates candidates);
+  std::vector<double> burst_times(const Plan& plan, const GemmProblem& problem, const Candidates& candidates,
+                                  std::byte* d);
+  std::vector<double> sustained_times(const Plan& plan, const GemmProblem& problem, const Candidates& candidates,
+                                      std::byte* d, double burst_ms);
   cublasStatus_t launch(const Plan& plan, const GemmProblem& problem, const cublasLtMatmulAlgo_t& algorithm,
                         std::byte* d);
 
