@@ -100,9 +100,26 @@ void check_stage_layers(const Deck& deck, Contradictions& list) {
   }
 }
 
+void check_stage_recompute(const ParallelDeck& p, Contradictions& list) {
+  static const Limit<std::string> known = one_of({"none", "light", "attention", "block"});
+  const auto chunks = p.pipeline * p.virtual_stages, n = static_cast<std::int64_t>(p.stage_recompute.size());
+  if (n == 0) return;
+  if (n != chunks) {
+    list.push_back({{"parallel.stage_recompute", "parallel.pipeline", "parallel.virtual_stages"},
+                    "parallel.stage_recompute has " + text_of(n) +
+                        " entries, expected pipeline * virtual_stages = " + text_of(chunks)});
+  }
+  for (const std::string& mode : p.stage_recompute) {
+    if (known.holds(mode)) continue;
+    list.push_back(
+        {{"parallel.stage_recompute"}, "parallel.stage_recompute holds " + text_of(mode) + ", expected " + known.text});
+  }
+}
+
 void check_pipeline(const Deck& deck, Contradictions& list) {
   const ParallelDeck& p = deck.parallel;
   const std::int64_t chunks = p.pipeline * p.virtual_stages;
+  check_stage_recompute(p, list);
   if (!p.stage_layers.empty()) {
     check_stage_layers(deck, list);
   } else if (deck.model.layers < chunks) {

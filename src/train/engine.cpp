@@ -105,7 +105,8 @@ void Engine::take_pipeline(const ArenaSizes& sizes, Wires wires) {
   layout.compute = compute_;
   for (int chunk = 0; chunk < n_chunks; ++chunk) {
     const bool first = stage == 0 && chunk == 0, last = stage == n_stages - 1 && chunk == n_chunks - 1;
-    stages.emplace_back(model_, partition_.layers(stage, chunk), first, last, recompute_from(deck_.parallel.recompute));
+    stages.emplace_back(model_, partition_.layers(stage, chunk), first, last,
+                        recompute_from(deck_.parallel.recompute_of(chunk * n_stages + stage)));
     layout.n_slots.push_back(max_in_flight(schedule, chunk));
     layout.slot_bytes.push_back(sizes.slots.empty() ? ArenaSizes::k_unlimited
                                                     : sizes.slots[static_cast<std::size_t>(chunk)]);

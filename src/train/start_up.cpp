@@ -71,7 +71,10 @@ std::string grid_lines(const Deck& deck, const RankPlan& plan, int n_ranks) {
     }
     text += "\n";
   }
-  return text + "recompute   " + deck.parallel.recompute + "\n";
+  text += "recompute  ";
+  const std::int64_t chunks = deck.parallel.stage_recompute.empty() ? 1 : p * v;
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) text += " " + deck.parallel.recompute_of(chunk);
+  return text + "\n";
 }
 
 std::string memory_lines(const RankPlan& plan) {

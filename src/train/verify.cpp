@@ -51,6 +51,7 @@ Deck one_rank_deck(const Deck& deck) {
   one.parallel.tensor = one.parallel.pipeline = one.parallel.context = one.parallel.data = one.parallel.virtual_stages =
       1;
   one.parallel.stage_layers.clear();
+  one.parallel.stage_recompute.clear();
   return one;
 }
 

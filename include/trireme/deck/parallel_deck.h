@@ -14,6 +14,7 @@ struct ParallelDeck {
   bool sequence = true;
   std::string schedule = "1f1b", recompute = "none";
   std::vector<std::int64_t> stage_layers;
+  std::vector<std::string> stage_recompute;
   bool zero = true;
   double bucket_mb = 64;
   template <class V>
@@ -34,6 +35,14 @@ struct ParallelDeck {
     v.field("bucket_mb", bucket_mb, "gradients are reduced in buckets of about this many MiB", above(0));
     v.field("recompute", recompute, "what the backward pass computes again instead of keeping",
             one_of({"none", "light", "attention", "block"}));
+    v.field("stage_recompute", stage_recompute,
+            "recompute of each of the pipeline * virtual_stages chunks in order, as early stages keep more "
+            "micro-batches; empty: parallel.recompute everywhere",
+            any<std::vector<std::string>>());
+  }
+  // Of one chunk, counted in the order of the layers.
+  const std::string& recompute_of(std::int64_t chunk) const {
+    return stage_recompute.empty() ? recompute : stage_recompute[static_cast<std::size_t>(chunk)];
   }
 };
 
