@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda_workspace.h"
 #include "flops.h"
 #include "trireme/base/check.h"
 #include "trireme/device/arena.h"
@@ -28,7 +29,7 @@ class PlanBackend final : public Backend {
  public:
   PlanBackend(DeviceKind as_if, Meter* meter) : as_if_(as_if), meter_(meter == nullptr ? nobody_ : *meter) {}
   std::string describe() const override { return cuda() ? "plan of a CUDA run" : "plan of a CPU run"; }
-  std::size_t workspace_bytes() const override { return 0; }
+  std::size_t workspace_bytes() const override { return cuda() ? workspace_.bytes() : 0; }
 
   std::byte* allocate(std::size_t bytes) override {
     const auto address = next_;
@@ -110,7 +111,9 @@ class PlanBackend final : public Backend {
   }
   void rope(Tensor x, Tensor, Tensor, std::int64_t, bool) override { pass(Pass::rope, bytes_of(x, x)); }
 
-  void attention(Tensor, Tensor, Tensor q, Tensor, Tensor, Tensor, const AttentionShape& shape) override {
+  void attention(Tensor out, Tensor, Tensor q, Tensor, Tensor, Tensor doc_start_T,
+                 const AttentionShape& shape) override {
+    if (!doc_start_T) workspace_.attention(out, q);
     const double flops = attention_forward_flops(shape);
     counters_.attention_flops += flops;
     meter_.attention(shape, q.dtype, flops);
@@ -121,8 +124,9 @@ class PlanBackend final : public Backend {
         static_cast<double>(shape.query_heads * shape.head_dim) * static_cast<double>(size_of(part_out.dtype));
     pass(Pass::elementwise, 3 * rows * row);
   }
-  void attention_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor q, Tensor, Tensor, Tensor,
-                          const AttentionShape& shape, Into) override {
+  void attention_backward(Tensor dq, Tensor dk, Tensor dv, Tensor dout, Tensor out, Tensor lse, Tensor q, Tensor,
+                          Tensor, Tensor doc_start_T, const AttentionShape& shape, Into into) override {
+    if (!doc_start_T) workspace_.attention_backward(dq, dk, dv, dout, out, lse, q, shape, into);
     const double flops = attention_backward_flops(shape);
     counters_.attention_flops += flops;
     meter_.attention_backward(shape, q.dtype, flops);
@@ -184,6 +188,7 @@ class PlanBackend final : public Backend {
   }
 
   DeviceKind as_if_;
+  CudaWorkspace workspace_;
   Meter nobody_;
   Meter& meter_;
   std::vector<double> marks_ = std::vector<double>(k_kept_marks);
