@@ -212,6 +212,7 @@ void Engine::run(const HostBatch& batch, const UpdateSettings& settings, Pass pa
   work.training = training;
   if (training) clock_.begin_step();
   if (training) work.clock = &clock_;
+  work.begins = before_action_;
   if (reduces) work.passed = [this](int chunk, int layer) { reducer_->passed(chunk, layer); };
   backend_.fill(numbers_, 0);
   if (training) reducer_->begin_step();

@@ -27,22 +27,8 @@ void meter_step(const Deck& deck, const Model& model, const GridPoint& here, Dev
   engine.train(planned_batch(deck.parallel.virtual_stages > 1 ? here.n(Axis::pp) : 1), {});
 }
 
-RankPlan plan_rank(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind) {
-  const std::unique_ptr<Backend> backend = make_plan_backend(kind);
-  const ProcessGrid grid = ProcessGrid::planned(here);
-  Engine engine(deck, model, grid, *backend, {}, Wires::planned);
-  const BatchFeed feed(deck, here, nullptr, nullptr);
-  const HostBatch batch = feed.read(0, deck.batch.global);
-  engine.initialise();
-  const ProcessGrid::Traffic before = grid.traffic();
-  backend->counters() = {};
-  engine.train(batch, {});
+RankPlan memory_of(const Deck& deck, Engine& engine, const GridPoint& here, DeviceKind kind) {
   RankPlan plan;
-  plan.flops = backend->counters();
-  plan.traffic = grid.traffic();
-  for (std::size_t i = 0; i < plan.traffic.along.size(); ++i) plan.traffic.along[i] -= before.along[i];
-  plan.pipeline_bytes = engine.pipeline_bytes();
-  engine.evaluate(batch);
   plan.here = here;
   plan.sizes = engine.peaks();
   plan.memory = engine.memory();
@@ -56,6 +42,28 @@ RankPlan plan_rank(const Deck& deck, const Model& model, const GridPoint& here, 
     plan.layers.push_back(engine.partition().layers(here.at(Axis::pp), chunk));
     plan.slots.push_back(engine.pipeline().n_slots(chunk));
   }
+  return plan;
+}
+
+RankPlan plan_rank(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind) {
+  const std::unique_ptr<Backend> backend = make_plan_backend(kind);
+  const ProcessGrid grid = ProcessGrid::planned(here);
+  Engine engine(deck, model, grid, *backend, {}, Wires::planned);
+  const BatchFeed feed(deck, here, nullptr, nullptr);
+  const HostBatch batch = feed.read(0, deck.batch.global);
+  engine.initialise();
+  const ProcessGrid::Traffic before = grid.traffic();
+  backend->counters() = {};
+  engine.train(batch, {});
+  const Counters flops = backend->counters();
+  ProcessGrid::Traffic traffic = grid.traffic();
+  for (std::size_t i = 0; i < traffic.along.size(); ++i) traffic.along[i] -= before.along[i];
+  const double pipeline_bytes = engine.pipeline_bytes();
+  engine.evaluate(batch);
+  RankPlan plan = memory_of(deck, engine, here, kind);
+  plan.flops = flops;
+  plan.traffic = traffic;
+  plan.pipeline_bytes = pipeline_bytes;
   return plan;
 }
 

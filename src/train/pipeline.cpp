@@ -67,6 +67,7 @@ void Pipeline::run(Context& c, const Schedule& schedule, const Work& work) {
   n_posted_ = 0;
   posted_backwards_ = done_backwards_ = 0;
   for (std::size_t i = 0; i < schedule.size(); ++i) {
+    if (work.begins) work.begins(&schedule[i]);
     post(i, schedule);
     post(i + 1, schedule);
     if (work.clock && arriving_[i].join) work.clock->enter(Phase::waiting);
@@ -76,6 +77,7 @@ void Pipeline::run(Context& c, const Schedule& schedule, const Work& work) {
     if (schedule[i].kind == Action::forward) forward(c, schedule[i], work);
     if (schedule[i].kind == Action::backward) backward(c, schedule[i], work);
   }
+  if (work.begins) work.begins(nullptr);
   drain();
 }
 

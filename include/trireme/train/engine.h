@@ -62,6 +62,8 @@ class Engine {
   int train(const HostBatch& batch, const UpdateSettings& settings);  // forward, backward, reduction, update
   // Called by every update() before weights and optimizer state change: whoever still copies them is waited for.
   void before_updates(std::function<void()> wait) { before_update_ = std::move(wait); }
+  // For planners: told of each action of the schedule before it begins, and with null after the last.
+  void before_actions(std::function<void(const Action*)> tell) { before_action_ = std::move(tell); }
   int gradients(const HostBatch& batch,
                 const UpdateSettings& settings);  // the same without the update: they stay in params()
   void update(const UpdateSettings& settings);    // with the gradients of the last call of gradients()
@@ -130,6 +132,7 @@ class Engine {
   std::byte* pinned_ = nullptr;
   std::int64_t read_marks_[2] = {0, 0}, timed_[2] = {0, 0};  // by ticket; timed: number of clock_, 0: none
   std::function<void()> before_update_;
+  std::function<void(const Action*)> before_action_;
   int n_reads_ = 0;
 };
 

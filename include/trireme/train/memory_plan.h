@@ -27,6 +27,8 @@ HostBatch planned_batch(int n_micro);
 // One step of this rank with one micro-batch per chunk and stage, told to the meter.
 void meter_step(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind, Meter& meter);
 
+// Memory, layers and slots of an engine that has gone through training steps and an evaluation on a plan backend.
+RankPlan memory_of(const Deck& deck, Engine& engine, const GridPoint& here, DeviceKind kind);
 RankPlan plan_rank(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind);
 
 // FLOPs of the model per token, forward and backward: causal 6N + 6 L h s, full attention 6N + 12 L h s with h = heads

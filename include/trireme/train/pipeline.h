@@ -34,6 +34,7 @@ class Pipeline {
     double gradient_scale = 1;
     PhaseClock* clock = nullptr;                       // of a training step
     bool training = true;                              // false: forward only, loss without gradients
+    std::function<void(const Action*)> begins;         // before each action, and with null after the last: of planners
     std::function<void(int chunk, int layer)> passed;  // gradients of this layer are complete for the whole step
   };
   void run(Context& c, const Schedule& schedule, const Work& work);
