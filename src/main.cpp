@@ -1,7 +1,9 @@
 // The command line: trireme train | plan | verify | generate | deck. Everything else is in the library.
 #include <boost/program_options.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "trireme/base/check.h"
 #include "trireme/base/log.h"
@@ -11,6 +13,7 @@
 #include "trireme/infer/command.h"
 #include "trireme/train/commands.h"
 #include "trireme/train/job.h"
+#include "trireme/train/search.h"
 #include "trireme/train/trainer.h"
 
 namespace po = boost::program_options;
@@ -21,7 +24,8 @@ namespace {
 constexpr const char* k_usage =
     "Trireme trains GPT-style models on any grid of MPI ranks.\n\n"
     "  trireme train  DECK [section.key=value ...]    under mpirun or srun: one rank per GPU, or CPU ranks\n"
-    "  trireme plan   DECK --ranks N [section.key=value ...]    memory, FLOPs and traffic per stage, without MPI\n"
+    "  trireme plan   DECK --ranks N [section.key=value ...]    memory, traffic and time of a step, without MPI\n"
+    "  trireme plan   DECK --ranks N --search [...]   the fastest layouts that fit, and why the others fail\n"
     "  trireme verify DECK [--steps K] [section.key=value ...]  this grid against one rank; exit 1 above the bound\n"
     "  trireme generate PATH --prompt TEXT [...]      a checkpoint, run or Hugging Face folder speaks\n"
     "  trireme deck   [DECK] [section.key=value ...]  the resolved deck; without DECK every key with its meaning\n\n"
@@ -33,6 +37,11 @@ struct Arguments {
   std::vector<std::string> overrides;
   int ranks = 0, steps = 5;
   GenerateRequest generate;
+  struct {
+    bool search = false, tensor_across_nodes = false, json = false;
+    std::string machine;
+    int best = 10;
+  } plan;
 };
 
 void add_generate_options(po::options_description& options, GenerateRequest& r) {
@@ -55,6 +64,10 @@ Arguments parse_arguments(int argc, char** argv) {
   visible.add_options()("help,h", "print this text")("version", "print the version");
   visible.add_options()("ranks", po::value<int>(), "plan: number of ranks")("steps", po::value<int>(),
                                                                             "verify: steps to compare");
+  visible.add_options()("search", "plan: look for the fastest layouts")(
+      "machine", po::value(&arguments.plan.machine), "plan: table of the machine, a name or a file (GPUs: h200)")(
+      "best", po::value(&arguments.plan.best), "plan --search: layouts to list (10)")(
+      "tensor-across-nodes", "plan --search: tensor parallelism may leave the node")("json", "plan --search: as JSON");
   add_generate_options(visible, arguments.generate);
   po::options_description all;
   all.add(visible).add_options()("words", po::value<std::vector<std::string>>(), "");
@@ -92,6 +105,9 @@ Arguments parse_arguments(int argc, char** argv) {
   if (values.count("tokens") > 0) arguments.generate.tokens = values["tokens"].as<std::int64_t>();
   arguments.generate.path = arguments.deck;
   if (values.count("ranks") > 0) arguments.ranks = values["ranks"].as<int>();
+  arguments.plan.search = values.count("search") > 0;
+  arguments.plan.json = values.count("json") > 0;
+  arguments.plan.tensor_across_nodes = values.count("tensor-across-nodes") > 0;
   if (values.count("steps") > 0) arguments.steps = values["steps"].as<int>();
   return arguments;
 }
@@ -107,12 +123,43 @@ int run_deck(const Arguments& arguments) {
   return 0;
 }
 
+// The table that was asked for; else that of H200s for a deck that would run on GPUs, when it can tell.
+std::optional<Machine> machine_of(const Arguments& arguments, const Deck& deck) {
+  std::error_code ignored;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path().string();
+  const std::string& name = arguments.plan.machine;
+  if (name.empty() && planned_kind(deck) == DeviceKind::cpu) return {};
+  return read_machine(machine_file(name.empty() ? "h200" : name, machine_folders(program)));
+}
+
+int run_search(const Arguments& arguments, const Deck& deck) {
+  const std::optional<Machine> machine = machine_of(arguments, deck);
+  if (!machine)
+    throw Error(Exit::usage,
+                "trireme plan --search needs --machine FILE for a deck that runs on CPUs; tools/measure makes one");
+  SearchSettings settings;
+  settings.n_ranks = arguments.ranks;
+  settings.kind = planned_kind(deck);
+  if (arguments.plan.tensor_across_nodes) settings.tensor_across_nodes = TensorAcrossNodes::allowed;
+  for (const std::string& word : arguments.overrides) settings.fixed.insert(word.substr(0, word.find('=')));
+  const SearchResult result = search_layouts(deck, *machine, settings);
+  std::cout << (arguments.plan.json ? search_json(result, *machine, settings, arguments.plan.best)
+                                    : search_text(result, *machine, settings, arguments.plan.best));
+  return static_cast<int>(result.layouts.empty() ? Exit::failed : Exit::finished);
+}
+
 int run_plan(const Arguments& arguments) {
   if (arguments.deck.empty() || arguments.ranks < 1) {
     throw SharedError(Exit::usage, "trireme plan needs a deck and --ranks N with N at least 1");
   }
-  const Deck deck = parse_deck(read_deck_files(arguments.deck), arguments.overrides, arguments.ranks);
-  std::cout << plan_text(deck, arguments.ranks);
+  const int known_ranks = arguments.plan.search ? 0 : arguments.ranks;  // the search chooses the grid
+  const Deck deck = parse_deck(read_deck_files(arguments.deck), arguments.overrides, known_ranks);
+  if (arguments.plan.search) return run_search(arguments, deck);
+  std::optional<Machine> machine = machine_of(arguments, deck);
+  const std::string& precision = deck.precision.compute;
+  if (machine && arguments.plan.machine.empty() && machine->gemm.count(precision) == 0 && precision != "fp16")
+    machine.reset();
+  std::cout << plan_text(deck, arguments.ranks, machine ? &*machine : nullptr);
   return 0;
 }
 

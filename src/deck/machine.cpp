@@ -1,8 +1,10 @@
 #include "trireme/deck/machine.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <sstream>
 
 #include "nearest.h"
@@ -221,6 +223,28 @@ std::string print_machine(const Machine& m) {
           wires_text(m.node);
   text += "\n[network]  # the same between nodes, per rank\n" + wires_text(m.network);
   return text;
+}
+
+std::vector<std::string> machine_folders(const std::string& program_folder) {
+  return {program_folder + "/machines", program_folder + "/../share/trireme/machines"};
+}
+
+std::string machine_file(const std::string& name, const std::vector<std::string>& folders) {
+  namespace fs = std::filesystem;
+  if (name.find('/') != std::string::npos || name.ends_with(".toml")) return name;
+  std::set<std::string> known;
+  std::error_code ignored;
+  for (const std::string& folder : folders) {
+    if (fs::exists(folder + "/" + name + ".toml", ignored)) return folder + "/" + name + ".toml";
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      if (entry.path().extension() == ".toml") known.insert(entry.path().stem().string());
+    }
+  }
+  std::string list;
+  for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
+  throw Error(Exit::usage, "there is no machine table \"" + name + "\"" +
+                               (list.empty() ? " in " + folders.front() : "; known: " + list) +
+                               "; or name a file (tools/measure makes one)");
 }
 
 }  // namespace trireme

@@ -19,7 +19,8 @@ double product_flops(std::int64_t T, std::int64_t F, std::int64_t C) {
 }
 
 double octaves(std::int64_t a, std::int64_t b) {
-  return std::log2(static_cast<double>(std::max<std::int64_t>(1, a)) / static_cast<double>(std::max<std::int64_t>(1, b)));
+  return std::log2(static_cast<double>(std::max<std::int64_t>(1, a)) /
+                   static_cast<double>(std::max<std::int64_t>(1, b)));
 }
 
 // Mean of values weighted by 1 / distance^4; a distance of 0 is taken alone.
@@ -41,7 +42,9 @@ class Nearby {
 // Formats of 16 bits run at one speed on tensor cores: one table serves both.
 template <class T>
 const T* find_rates(const std::map<std::string, T>& tables, const std::string& precision) {
-  for (const std::string& name : {precision, std::string(precision == "fp16" ? "bf16" : precision == "bf16" ? "fp16" : "")}) {
+  for (const std::string& name : {precision, std::string(precision == "fp16"   ? "bf16"
+                                                         : precision == "bf16" ? "fp16"
+                                                                               : "")}) {
     const auto found = tables.find(name);
     if (found != tables.end()) return &found->second;
   }
@@ -75,8 +78,7 @@ Cost::Cost(const Machine& machine, const std::string& precision) : machine_(mach
   for (int i = 0; i < k_n_passes; ++i) {
     const std::string name = name_of(static_cast<Pass>(i));
     const auto found = left.find(name);
-    if (found == left.end())
-      throw Error(Exit::usage, "the machine table " + machine.file + " lacks bandwidth." + name);
+    if (found == left.end()) throw Error(Exit::usage, "the machine table " + machine.file + " lacks bandwidth." + name);
     passes_[static_cast<std::size_t>(i)] = found->second;
     left.erase(found);
   }
@@ -89,7 +91,8 @@ Cost::Cost(const Machine& machine, const std::string& precision) : machine_(mach
 double Cost::ideal(std::int64_t T, std::int64_t F, std::int64_t C, const std::string& precision) const {
   const double peak = rates_of(machine_.peak, precision, "rate in [peak]", machine_);
   const double width = precision == "fp8" ? 1 : precision == "fp32" ? 4 : precision == "fp64" ? 8 : 2;
-  const double elements = static_cast<double>(T) * static_cast<double>(F) + static_cast<double>(T) * static_cast<double>(C) +
+  const double elements = static_cast<double>(T) * static_cast<double>(F) +
+                          static_cast<double>(T) * static_cast<double>(C) +
                           static_cast<double>(F) * static_cast<double>(C);
   return product_flops(T, F, C) / peak + elements * width / bandwidth_;
 }
@@ -104,7 +107,8 @@ double Cost::measured_excess(const Product& p, const std::string& precision) con
     nearby.add(dT * dT + dF * dF + dC * dC, seconds / ideal(r.tokens, r.outputs, r.inputs, precision));
   }
   if (nearby.empty())
-    throw Error(Exit::usage, "the machine table " + machine_.file + " has only zeros for a kind of product in " + precision);
+    throw Error(Exit::usage,
+                "the machine table " + machine_.file + " has only zeros for a kind of product in " + precision);
   return nearby.mean();
 }
 
@@ -150,7 +154,7 @@ double Cost::exchange(const Exchange& e) const {
   double latency = 0, bandwidth = 0;
   if (in_node > 1 || one_node) {
     const Wire& node = wire(machine_.node, e.kind, "node");
-    latency += node.latency * std::ceil(std::log2(in_node));
+    latency += node.latency;
     bandwidth = node.bandwidth;
   }
   if (!one_node) {

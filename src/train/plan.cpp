@@ -5,15 +5,11 @@
 #include "trireme/train/commands.h"
 #include "trireme/train/job.h"
 #include "trireme/train/memory_plan.h"
+#include "trireme/train/predict.h"
 
 namespace trireme {
 
 namespace {
-
-DeviceKind planned_kind(const Deck& deck) {
-  const bool narrow = dtype_from(deck.precision.compute) == DType::bf16 || deck.precision.compute == "fp16";
-  return deck.device.kind == "cuda" || (deck.device.kind == "auto" && narrow) ? DeviceKind::cuda : DeviceKind::cpu;
-}
 
 // A table with one line per stage; equal neighbours share a line ("1-14").
 struct Column {
@@ -85,9 +81,40 @@ std::string work_table(const std::vector<RankPlan>& plans) {
                        {"tied ends", [](const RankPlan& p) { return bytes_or_dash(p.traffic.ends); }}});
 }
 
+// Where the time of the busiest kind of stage goes; messages between stages are in the bubble.
+std::string prediction_text(const Prediction& p, const Machine& machine) {
+  std::string text =
+      format("predicted by the table of %s (%s): step %.1f ms, %s tok/s per rank, %.1f TFLOP/s causal (%.1f %%)\n",
+             machine.name.c_str(), machine.file.c_str(), 1e3 * p.step, count_text(p.tokens_per_second).c_str(),
+             p.flops / 1e12, 100 * p.mfu);
+  text += format(
+      "  of it %.1f %% waiting for other stages, %.1f %% for other messages; %s on stage %d of %s, %s for driver and "
+      "libraries included\n",
+      100 * p.bubble, 100 * p.exposed, bytes_text(p.memory).c_str(), p.fullest, bytes_text(machine.memory).c_str(),
+      bytes_text(machine.reserve).c_str());
+  if (p.memory > machine.memory)
+    text += "  this does not fit: use less batch.micro, parallel.recompute or more ranks, or trireme plan --search\n";
+  return text;
+}
+
+std::string rates_text(double flops, double bubble, double tokens) {
+  std::string text = "step time if the busiest stage computes at a given rate and all communication is hidden:\n";
+  for (const double rate : {300e12, 500e12, 700e12}) {
+    const double seconds = flops / rate * (1 + bubble);
+    text += format("  at %3.0f TFLOP/s per rank %10s  %12s tok/s\n", rate / 1e12, time_text(seconds).c_str(),
+                   count_text(tokens / seconds).c_str());
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string plan_text(const Deck& deck, int n_ranks) {
+DeviceKind planned_kind(const Deck& deck) {
+  const bool narrow = dtype_from(deck.precision.compute) == DType::bf16 || deck.precision.compute == "fp16";
+  return deck.device.kind == "cuda" || (deck.device.kind == "auto" && narrow) ? DeviceKind::cuda : DeviceKind::cpu;
+}
+
+std::string plan_text(const Deck& deck, int n_ranks, const Machine* machine) {
   const Model model(deck.model);
   const std::array<int, k_n_axes> size = grid_size(deck.parallel, n_ranks);
   std::vector<RankPlan> plans;
@@ -111,13 +138,9 @@ std::string plan_text(const Deck& deck, int n_ranks) {
       format("\ntokens per step %s; model FLOPs per token %s causal, %s with full attention; pipeline bubble %.1f %%\n",
              count_text(tokens).c_str(), count_text(flops.causal).c_str(), count_text(flops.full).c_str(),
              100 * bubble / (1 + bubble));
-  text += "step time if the busiest stage computes at a given rate and all communication is hidden:\n";
-  for (const double rate : {300e12, 500e12, 700e12}) {
-    const double seconds = most / rate * (1 + bubble);
-    text += format("  at %3.0f TFLOP/s per rank %10s  %12s tok/s\n", rate / 1e12, time_text(seconds).c_str(),
-                   count_text(tokens / seconds).c_str());
-  }
-  return text;
+  if (machine == nullptr) return text + rates_text(most, bubble, tokens);
+  const Cost cost(*machine, deck.precision.compute);
+  return text + prediction_text(predict(deck, model, size, planned_kind(deck), cost), *machine);
 }
 
 }  // namespace trireme

@@ -123,8 +123,9 @@ void measure_all(const Arguments& a, const MpiSession& session) {
   const int gpus = cuda ? std::max(cuda_device_count(), session.local_size()) : session.local_size();
   if (a.gpus_per_node > 0 || a.base.empty()) machine.gpus_per_node = a.gpus_per_node > 0 ? a.gpus_per_node : gpus;
   if (session.size() > 1) {
-    const bool one_node = session.local_size() == session.size();
-    measure::measure_wires(job.grid->world(), *job.backend, options, one_node ? machine.node : machine.network);
+    options.between_nodes = session.local_size() < session.size();
+    measure::measure_wires(job.grid->world(), *job.backend, options,
+                           options.between_nodes ? machine.network : machine.node);
   }
   if (!a.wires_only) measure::measure_device(*job.backend, options, machine);
   measure::set_peaks(machine, known_peak(device));

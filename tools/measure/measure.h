@@ -16,6 +16,7 @@ struct Options {
   std::vector<std::string> precisions;  // "bf16", "fp8", "fp32", "fp64"
   DeviceKind kind = DeviceKind::cpu;
   std::vector<Product> products;  // of decks, besides the general ones
+  bool between_nodes = false;     // the ranks are on nodes of their own
   bool quick = false;             // few and small shapes: for tests
 };
 

@@ -55,7 +55,7 @@ void measure_wires(Communicator& ranks, Backend& backend, const Options& options
     const double latency = time(sizes.small), large = time(sizes.large);
     const double bytes = sent(kind, 4.0 * static_cast<double>(sizes.large), n);
     Wire& wire = wires[name_of(kind)];
-    wire.latency = latency / std::max(1.0, std::ceil(std::log2(n)));
+    wire.latency = options.between_nodes ? latency / std::ceil(std::log2(n)) : latency;
     wire.bandwidth = bytes / std::max(large - latency, 1e-3 * large);
     log().info(format("%-15s %8.1f us %8.2f GB/s", name_of(kind), wire.latency * 1e6, wire.bandwidth / 1e9));
   }

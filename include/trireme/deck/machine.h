@@ -22,7 +22,7 @@ struct AttentionRates {
 };
 
 struct Wire {
-  double latency = 0;    // seconds of an empty operation between two ranks
+  double latency = 0;    // seconds of an empty operation: of a node's ranks, of two nodes
   double bandwidth = 0;  // bytes/s that a rank sends, counted as in a ring
 };
 
@@ -43,5 +43,11 @@ struct Machine {
 Machine parse_machine(const std::string& file, const std::string& text);
 Machine read_machine(const std::string& file);
 std::string print_machine(const Machine& machine);
+
+// The file of a table: `name` itself when it is a path or ends with .toml, else NAME.toml in the first of the folders
+// that has it. Throws Error(Exit::usage) with the names that there are.
+std::string machine_file(const std::string& name, const std::vector<std::string>& folders);
+// Where tables lie for a program in this folder: beside it, and where `install` puts them.
+std::vector<std::string> machine_folders(const std::string& program_folder);
 
 }  // namespace trireme

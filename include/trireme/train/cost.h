@@ -22,7 +22,8 @@ class Cost {
   // FLOPs by the rate of the nearest head sizes and lengths, in the same way.
   double attention(const AttentionShape& shape, DType dtype, double flops, ProductKind direction) const;
   double pass(Pass pass, double bytes) const;
-  // latency * ceil(log2 size) + bytes sent in a ring / bandwidth. The ranks that a node holds share their wires out.
+  // Latency + bytes sent in a ring / bandwidth. Inside a node all are one hop apart; between n nodes the latency counts
+  // ceil(log2 n) times, and a collective of several ranks per node uses the network devices of all of them.
   double exchange(const Exchange& exchange) const;
   const Machine& machine() const { return machine_; }
 

@@ -20,8 +20,8 @@ struct ActionSeconds {
 
 // One stage alone, in the second of two steps, with all messages between stages already there.
 struct StageTimes {
-  std::vector<ActionSeconds> forward, backward;                // per chunk
-  std::vector<ActionSeconds> forward_waits, backward_waits;    // of it, waiting for other ranks of the stage
+  std::vector<ActionSeconds> forward, backward;              // per chunk
+  std::vector<ActionSeconds> forward_waits, backward_waits;  // of it, waiting for other ranks of the stage
   double tail = 0, tail_waits = 0;  // from the last action to the end of the step: reduction, norm, update
 };
 
@@ -32,14 +32,14 @@ struct StagePlan {
 StagePlan plan_stage(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind, const Cost& cost);
 
 struct Prediction {
-  double step = 0;                  // seconds
-  double bubble = 0, exposed = 0;   // parts of the step in which the busiest stage waits for other stages; for messages
-  double tokens_per_second = 0;     // of one rank
-  double flops = 0, mfu = 0;        // FLOP/s of one rank and their part of the 16-bit peak, causal count
-  double memory = 0;                // bytes on the fullest stage, what driver and libraries take included
-  int fullest = 0;                  // that stage
-  std::string largest;              // the largest item there: "saved activations, 31.20 GiB"
-  std::vector<StagePlan> stages;    // kinds of stages that were planned, the first of each kind
+  double step = 0;                 // seconds
+  double bubble = 0, exposed = 0;  // parts of the step in which the busiest stage waits for other stages; for messages
+  double tokens_per_second = 0;    // of one rank
+  double flops = 0, mfu = 0;       // FLOP/s of one rank and their part of the 16-bit peak, causal count
+  double memory = 0;               // bytes on the fullest stage, what driver and libraries take included
+  int fullest = 0;                 // that stage
+  std::string largest;             // the largest item there: "saved activations, 31.20 GiB"
+  std::vector<StagePlan> stages;   // kinds of stages that were planned, the first of each kind
 };
 Prediction predict(const Deck& deck, const Model& model, const std::array<int, k_n_axes>& size, DeviceKind kind,
                    const Cost& cost);
