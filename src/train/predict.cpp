@@ -62,10 +62,14 @@ class Sorter {
   double begin_ = 0, waited_ = 0;
 };
 
-// Stages with as many layers in each chunk, and neither or both an embedding and a head, take the same time.
-std::vector<std::int64_t> kind_of(const Partition& partition, int stage) {
-  std::vector<std::int64_t> kind{stage == 0, stage == partition.n_stages - 1};
-  for (int chunk = 0; chunk < partition.n_chunks; ++chunk) kind.push_back(partition.layers(stage, chunk).count());
+// Stages with as many layers in each chunk, recomputing the same, and neither or both an embedding and a head, take the
+// same time.
+std::string kind_of(const Partition& partition, const ParallelDeck& parallel, int stage) {
+  std::string kind = std::string(stage == 0 ? "first" : "") + (stage == partition.n_stages - 1 ? "last" : "");
+  for (int chunk = 0; chunk < partition.n_chunks; ++chunk) {
+    kind += " " + std::to_string(partition.layers(stage, chunk).count()) + " " +
+            parallel.recompute_of(std::int64_t{chunk} * partition.n_stages + stage);
+  }
   return kind;
 }
 
@@ -162,9 +166,9 @@ Prediction predict(const Deck& deck, const Model& model, const std::array<int, k
                      deck.parallel.stage_layers);
   Prediction p;
   Kinds kinds;
-  std::map<std::vector<std::int64_t>, std::size_t> known;
+  std::map<std::string, std::size_t> known;
   for (int stage = 0; stage < size[0]; ++stage) {
-    const auto [place, fresh] = known.emplace(kind_of(partition, stage), p.stages.size());
+    const auto [place, fresh] = known.emplace(kind_of(partition, deck.parallel, stage), p.stages.size());
     // Of one kind the first stage has the most micro-batches in flight.
     if (fresh) p.stages.push_back(plan_stage(deck, model, {size, {stage, 0, 0, 0}}, kind, cost));
     kinds.of_stage.push_back(place->second);

@@ -184,6 +184,7 @@ Deck Search::with(const Grid& grid, std::int64_t micro, const std::string& recom
   deck.parallel.virtual_stages = grid.chunks;
   deck.parallel.stage_layers = grid.stage_layers;
   deck.parallel.recompute = recompute;
+  if (settings_.fixed.count("parallel.stage_recompute") == 0) deck.parallel.stage_recompute.clear();
   deck.batch.micro = micro;
   return deck;
 }
@@ -200,6 +201,8 @@ std::vector<std::string> Search::overrides_of(const Deck& deck) const {
     list.push_back("parallel.stage_layers=[" + counts + "]");
   }
   list.push_back("parallel.recompute=" + p.recompute);
+  if (p.stage_recompute.empty() && !deck_.parallel.stage_recompute.empty())
+    list.push_back("parallel.stage_recompute=[]");
   list.push_back(text("batch.micro", deck.batch.micro));
   return list;
 }
