@@ -57,7 +57,7 @@ function(trireme_cuda_device_sources)
   endif()
   target_sources(trireme_device PRIVATE ${sources})
   target_compile_options(trireme_device PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-  target_link_libraries(trireme_device PRIVATE CUDA::cudart CUDA::cublasLt)
+  target_link_libraries(trireme_device PRIVATE CUDA::cudart CUDA::cublasLt ${CMAKE_DL_LIBS})  # NVTX loads its tool
 endfunction()
 
 # Adds the device and comm parts to their modules.

@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* k_usage =
     "Trireme trains GPT-style models on any grid of MPI ranks.\n\n"
-    "  trireme train  DECK [section.key=value ...]    under mpirun or srun: one rank per GPU, or CPU ranks\n"
+    "  trireme train  DECK [--trace] [section.key=value ...]    under mpirun or srun: one rank per GPU, or CPU ranks\n"
     "  trireme plan   DECK --ranks N [section.key=value ...]    memory, traffic and time of a step, without MPI\n"
     "  trireme plan   DECK --ranks N --search [...]   the fastest layouts that fit, and why the others fail\n"
     "  trireme verify DECK [--steps K] [section.key=value ...]  this grid against one rank; exit 1 above the bound\n"
@@ -68,6 +68,7 @@ Arguments parse_arguments(int argc, char** argv) {
       "machine", po::value(&arguments.plan.machine), "plan: table of the machine, a name or a file (GPUs: h200)")(
       "best", po::value(&arguments.plan.best), "plan --search: layouts to list (10)")(
       "tensor-across-nodes", "plan --search: tensor parallelism may leave the node")("json", "plan --search: as JSON");
+  visible.add_options()("trace", "train: trace a few steps (log.trace = true)");
   add_generate_options(visible, arguments.generate);
   po::options_description all;
   all.add(visible).add_options()("words", po::value<std::vector<std::string>>(), "");
@@ -101,6 +102,9 @@ Arguments parse_arguments(int argc, char** argv) {
     else
       arguments.deck = words[i];
   }
+  if (values.count("trace") > 0 && arguments.command != "train")
+    throw SharedError(Exit::usage, "--trace belongs to trireme train");
+  if (values.count("trace") > 0) arguments.overrides.emplace_back("log.trace=true");
   if (values.count("prompt") > 0) arguments.generate.prompt = values["prompt"].as<std::string>();
   if (values.count("tokens") > 0) arguments.generate.tokens = values["tokens"].as<std::int64_t>();
   arguments.generate.path = arguments.deck;

@@ -62,6 +62,10 @@ int Recorder::add(std::uint64_t id, const std::string& name, int size) {
   return static_cast<int>(index);
 }
 
+void Recorder::name_device(const std::string& device) {
+  write(board_.device, device);
+}
+
 void Recorder::rename(int communicator, const std::string& name) {
   if (communicator >= 0) write(board_.communicators[static_cast<std::size_t>(communicator)].name, name);
 }
@@ -100,6 +104,7 @@ void Recorder::enter(int communicator, Operation operation, std::int64_t bytes) 
   }
   record(communicator, operation, number, bytes);
   wait_in_last();
+  if (watcher_ != nullptr) watcher_->entered({communicator, operation, number, bytes});
 }
 
 std::int64_t Recorder::begin(int communicator, Operation operation, std::int64_t bytes) {
@@ -111,19 +116,22 @@ std::int64_t Recorder::begin(int communicator, Operation operation, std::int64_t
     count.store(number, std::memory_order_relaxed);
   }
   record(communicator, operation, number, bytes);
+  if (watcher_ != nullptr) watcher_->begun({communicator, operation, number, bytes});
   return number;
 }
 
 // Numbers of the background lane are told apart by their sign.
-void Recorder::enter_started(int communicator, std::int64_t number) {
+void Recorder::enter_started(int communicator, std::int64_t first, std::int64_t last) {
   if (!mine()) return;
-  record(communicator, Operation::background, -number, 0);
+  record(communicator, Operation::background, -last, 0);
   wait_in_last();
+  if (watcher_ != nullptr) watcher_->awaits(communicator, first, last);
 }
 
 void Recorder::leave() {
   if (!mine()) return;
   require(depth_ > 0, "an operation ends that never began");
+  if (watcher_ != nullptr) watcher_->left();
   const std::int64_t now = monotonic_ns(), left = outer_[--depth_] - 1;
   // A long time ago the ring may have come round: then the record is another's.
   if (left + static_cast<std::int64_t>(Board::k_kept) > board_.n_records.load(std::memory_order_relaxed)) {

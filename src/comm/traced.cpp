@@ -20,8 +20,11 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
 // Inside background(): every operation is begun, none is waited for.
 class TracedLane final : public Communicator {
  public:
-  TracedLane(Communicator& inner, Recorder& recorder, int index, std::int64_t& last)
-      : inner_(inner), recorder_(recorder), index_(index), last_(last) {}
+  struct Begun {
+    std::int64_t first = 0, last = 0;  // numbers; 0: nothing
+  };
+  TracedLane(Communicator& inner, Recorder& recorder, int index, Begun& begun)
+      : inner_(inner), recorder_(recorder), index_(index), begun_(begun) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   void all_reduce(Tensor x, Reduce op) override { note(Operation::all_reduce, x), inner_.all_reduce(x, op); }
@@ -40,12 +43,15 @@ class TracedLane final : public Communicator {
   const Communicator& control() const override { return inner_.control(); }
 
  private:
-  void note(Operation operation, const Tensor& x) { last_ = recorder_.begin(index_, operation, bytes_of(x)); }
+  void note(Operation operation, const Tensor& x) {
+    begun_.last = recorder_.begin(index_, operation, bytes_of(x));
+    if (begun_.first == 0) begun_.first = begun_.last;
+  }
 
   Communicator& inner_;
   Recorder& recorder_;
   int index_;
-  std::int64_t& last_;
+  Begun& begun_;
 };
 
 class TracedCommunicator final : public Communicator {
@@ -90,14 +96,14 @@ class TracedCommunicator final : public Communicator {
   }
 
   Ticket background(const std::function<void(Communicator&)>& work) override {
-    std::int64_t last = 0;
+    TracedLane::Begun begun;
     Ticket inner = inner_->background([&](Communicator& lane) {
-      TracedLane traced(lane, recorder_, index_, last);
+      TracedLane traced(lane, recorder_, index_, begun);
       work(traced);
     });
-    if (!inner.join || last == 0) return inner;
-    return {[this, last, join = std::move(inner.join)] {
-      recorder_.enter_started(index_, last);
+    if (!inner.join || begun.last == 0) return inner;
+    return {[this, begun, join = std::move(inner.join)] {
+      recorder_.enter_started(index_, begun.first, begun.last);
       join();
       recorder_.leave();
     }};

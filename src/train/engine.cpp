@@ -202,7 +202,11 @@ void Engine::rehearse() {
 
 void Engine::run(const HostBatch& batch, const UpdateSettings& settings, Pass pass) {
   const bool training = pass != Pass::forward, reduces = pass == Pass::gradients;
-  const std::vector<MicroBatch> micro_batches = upload(batch);
+  std::vector<MicroBatch> micro_batches;
+  {
+    const Within here(backend_, timeline_, "upload", "phase");
+    micro_batches = upload(batch);
+  }
   const int stage = grid_.here().at(Axis::pp), n_stages = partition_.n_stages, n_chunks = partition_.n_chunks;
   Context c = context(settings.step, training ? deck_.model.dropout : 0);
   Pipeline::Work work;
@@ -213,16 +217,22 @@ void Engine::run(const HostBatch& batch, const UpdateSettings& settings, Pass pa
   if (training) clock_.begin_step();
   if (training) work.clock = &clock_;
   work.begins = before_action_;
+  work.timeline = timeline_;
   if (reduces) work.passed = [this](int chunk, int layer) { reducer_->passed(chunk, layer); };
   backend_.fill(numbers_, 0);
   if (training) reducer_->begin_step();
-  pipeline_->run(c,
-                 training ? make_schedule(deck_.parallel.schedule, stage, n_stages, batch.n_micro, n_chunks)
-                          : forward_only(n_stages, batch.n_micro, n_chunks),
-                 work);
-  if (reduces) clock_.enter(Phase::waiting);
-  if (reduces) reducer_->finish();
-  if (reduces) reducer_->add_norm(numbers_.slice_rows(0, 1));
+  {
+    const Within here(backend_, timeline_, training ? "forward and backward" : "forward", "phase");
+    pipeline_->run(c,
+                   training ? make_schedule(deck_.parallel.schedule, stage, n_stages, batch.n_micro, n_chunks)
+                            : forward_only(n_stages, batch.n_micro, n_chunks),
+                   work);
+  }
+  if (!reduces) return;
+  const Within here(backend_, timeline_, "reduce gradients", "phase");
+  clock_.enter(Phase::waiting);
+  reducer_->finish();
+  reducer_->add_norm(numbers_.slice_rows(0, 1));
 }
 
 // Every rank of a stage's tp group has the same loss: one of them counts.
@@ -246,6 +256,7 @@ int Engine::train(const HostBatch& batch, const UpdateSettings& settings) {
 
 void Engine::update(const UpdateSettings& settings) {
   if (before_update_) before_update_();
+  const Within here(backend_, timeline_, "optimizer", "phase");
   clock_.enter(Phase::optimizer);
   optimizer_->step(deck_.optimizer, settings.lr, 1.0 / settings.loss_scale, settings.update,
                    static_cast<std::uint64_t>(deck_.run.seed), numbers_.slice_rows(0, 1));

@@ -95,6 +95,8 @@ Job make_job(const Deck& deck, const MpiSession& session, Recorder* recorder) {
       job.kind == DeviceKind::cpu ? make_cpu_backend(threads) : make_cuda_backend(session.local_rank(), options);
   job.control = session.world(*job.host, Memory::host);
   if (recorder != nullptr) job.control = make_traced_communicator(std::move(job.control), *recorder, "control", 3);
+  if (recorder != nullptr && job.kind == DeviceKind::cuda)
+    recorder->name_device("GPU " + cuda_device_id(session.local_rank()));
   job.decisions.push_back("device      " + job.backend->describe() + ": " + why);
 
   if (job.kind == DeviceKind::cuda && deck.data.mask_documents)

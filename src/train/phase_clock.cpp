@@ -8,7 +8,7 @@ namespace trireme {
 
 namespace {
 
-// Two steps are in flight; a few marks of the engine come between.
+// Two steps are in flight; a few marks of the engine come between, and many of a trace.
 constexpr std::size_t k_most_marks = Backend::k_kept_marks / 2 - 16;
 
 }  // namespace
@@ -37,7 +37,8 @@ PhaseSeconds PhaseClock::seconds(std::int64_t step) const {
   require(step == current_ || step == current_ - 1, "phases are kept for two steps");
   const std::vector<Entry>& marks = steps_[static_cast<std::size_t>(step % 2)];
   PhaseSeconds sums{};
-  if (marks.size() > k_most_marks) {
+  const bool forgotten = !marks.empty() && backend_.mark() - marks.front().mark >= Backend::k_kept_marks;
+  if (marks.size() > k_most_marks || forgotten) {
     sums.fill(std::numeric_limits<double>::quiet_NaN());
     return sums;
   }

@@ -3,12 +3,20 @@
 #include <algorithm>
 
 #include "trireme/base/check.h"
+#include "trireme/base/log.h"
 
 namespace trireme {
 
 namespace {
 
 constexpr std::size_t k_gradient_buffers = 3;
+
+// "forward 3", with chunks "forward 1.3".
+std::string name_of(const Action& action, std::size_t n_chunks) {
+  const char* kind = action.kind == Action::forward ? "forward" : "backward";
+  if (n_chunks > 1) return format("%s %d.%d", kind, action.chunk, action.micro);
+  return format("%s %d", kind, action.micro);
+}
 
 }  // namespace
 
@@ -73,6 +81,7 @@ void Pipeline::run(Context& c, const Schedule& schedule, const Work& work) {
     if (work.clock && arriving_[i].join) work.clock->enter(Phase::waiting);
     arriving_[i].wait();
     if (work.clock) work.clock->enter(schedule[i].kind == Action::forward ? Phase::forward : Phase::backward);
+    const Within here(c.be, work.timeline, name_of(schedule[i], stages_.size()), "micro-batch");
     c.into = schedule[i].micro == 0 ? Into::replace : Into::add;
     if (schedule[i].kind == Action::forward) forward(c, schedule[i], work);
     if (schedule[i].kind == Action::backward) backward(c, schedule[i], work);

@@ -232,6 +232,11 @@ std::optional<Error> Saver::write_at_once(const Progress& progress) {
   return report(error, "saved");
 }
 
+Timeline::Times Saver::last_write() const {
+  const auto ns = [](double seconds) { return static_cast<std::int64_t>(1e9 * seconds); };
+  return {ns(saving_.start), in_flight_ ? 0 : ns(saving_.start + saving_.seconds)};
+}
+
 bool Saver::poll() {
   if (!in_flight_ || session_.any(!background_.done())) return false;
   in_flight_ = false;

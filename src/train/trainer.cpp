@@ -56,11 +56,13 @@ Trainer::Trainer(const Deck& stated, const MpiSession& session)
                                  flops_per_token(model_), peak, session.size(), static_cast<double>(plan_.total()));
   requests_ = std::make_unique<Requests>(deck_, session, start_,
                                          k_state_bytes * static_cast<double>(model_.table().n_elements()));
+  tracing_ = std::make_unique<Tracing>(deck_, session, job_, watchdog_);
   if (job_.kind == DeviceKind::cpu && session.size() > 1)
     stragglers_ = std::make_unique<Stragglers>(*job_.control, session.host());
   print_start_up_table();
   engine_ = std::make_unique<Engine>(deck_, model_, *job_.grid, *job_.backend, plan_.sizes, Wires::real);
   engine_->initialise();
+  engine_->watch(timeline());
   saver_ =
       std::make_unique<Saver>(deck_, session, job_, *engine_, *reporter_, data_.training->fingerprint(), tokenizer_);
   if (const std::optional<Progress> found = saver_->resume()) progress_ = *found;
@@ -105,11 +107,16 @@ Exit Trainer::run() {
   if (progress_.step >= last)
     log().info(format("nothing to do: run.steps = %lld are done", static_cast<long long>(last)));
   bool stopping = false;
+  tracing_->plan(progress_.step + 1, last);
   while (progress_.step < last && !stopping) {
     const double begin = wall_seconds(), waited = watchdog_.recorder().waited_seconds();
+    tracing_->before(progress_.step + 1);
     one_step();
     compare_ranks(wall_seconds() - begin, watchdog_.recorder().waited_seconds() - waited);
-    if (saver_->poll()) saved();
+    if (saver_->poll()) {
+      timeline()->add("write a checkpoint", "save", saver_->last_write());
+      saved();
+    }
     const std::int64_t step = progress_.step;
     const bool evaluates = deck_.eval.every > 0 && validation_feed_ && (step % deck_.eval.every == 0 || step == last);
     const bool saves = deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0 && step > saver_->saved_step();
@@ -120,9 +127,11 @@ Exit Trainer::run() {
     if (saves) save();
     if (evaluates || saves) reporter_->restart_clock(device_time());
     if (deck_.run.check_replicas > 0 && step % deck_.run.check_replicas == 0) check_replicas();
+    if (tracing_->ends_after(progress_.step)) end_trace();
     stopping = must_stop();
   }
   settle();
+  if (tracing_->running()) end_trace();
   engine_->params();  // nothing is left in flight
   const bool early = progress_.step < last;
   const Waiting here(&watchdog_.recorder(), watchdog_.files(), Operation::files, 0);
@@ -136,9 +145,10 @@ Exit Trainer::run() {
 }
 
 void Trainer::one_step() {
-  const std::int64_t sequences = global_batch(deck_.batch, deck_.model.sequence, progress_.samples);
-  const HostBatch batch = read_together(session_, *feed_, progress_.samples, sequences);
   const std::int64_t step = progress_.step + 1;
+  const Within here(*job_.backend, timeline(), format("step %lld", static_cast<long long>(step)), "step");
+  const std::int64_t sequences = global_batch(deck_.batch, deck_.model.sequence, progress_.samples);
+  const HostBatch batch = read_batch(sequences);
   watchdog_.recorder().set_step(step);
   UpdateSettings settings;
   settings.lr = learning_rate(deck_.lr, step);
@@ -161,8 +171,14 @@ void Trainer::one_step() {
   if (done) outstanding_->numbers = done->numbers, outstanding_->trouble = done->trouble;
   // fp16: the next loss scale depends on this step, and a step that overflowed is no update. A CPU has nothing to hide.
   const bool debug = deck_.log.level == "debug";
-  if (careful || deck_.precision.compute == "fp16" || job_.kind == DeviceKind::cpu || debug) settle();
+  if (careful || deck_.precision.compute == "fp16" || job_.kind == DeviceKind::cpu || debug || tracing_->running())
+    settle();
   if (debug && (step % deck_.log.every == 0 || step == 1)) log_layers(settings.loss_scale);
+}
+
+HostBatch Trainer::read_batch(std::int64_t sequences) {
+  const Within here(*job_.backend, timeline(), "read", "phase");
+  return read_together(session_, *feed_, progress_.samples, sequences);
 }
 
 // Gradients are as they were reduced, before clipping; weights are those after the update.
@@ -234,6 +250,7 @@ double Trainer::evaluate(const BatchFeed& feed, std::int64_t batches) {
 }
 
 void Trainer::validate() {
+  const Within here(*job_.backend, timeline(), "validation", "phase");
   const double start = wall_seconds(), loss = evaluate(*validation_feed_, deck_.eval.batches);
   reporter_->validation(progress_.step, loss, wall_seconds() - start);
 }
@@ -248,6 +265,7 @@ void Trainer::test() {
 
 void Trainer::save() {
   const std::int64_t before = saver_->saved_step();
+  const Within span(*job_.backend, timeline(), "save", "save");
   const Waiting here(&watchdog_.recorder(), watchdog_.files(), Operation::files, 0);
   saver_->save(progress_);
   if (saver_->saved_step() > before) saved();
@@ -268,12 +286,21 @@ void Trainer::compare_ranks(double step_seconds, double waited_seconds) {
   if (const auto suspect = stragglers_->suspect(times)) reporter_->event(progress_.step, "straggler", *suspect);
 }
 
+void Trainer::end_trace() {
+  if (saver_->in_flight()) timeline()->add("write a checkpoint", "save", saver_->last_write());
+  const std::string file = tracing_->finish();
+  reporter_->event(progress_.step, "trace", "trace in " + file + ": open it in ui.perfetto.dev or chrome://tracing");
+  reporter_->restart_clock(device_time());
+}
+
 bool Trainer::must_stop() {
   const Request request = requests_->next();
   if (request.wish == Wish::none) return false;
   settle();
   reporter_->event(progress_.step, "request", request.why);
   if (request.wish == Wish::stop) return true;
+  if (request.wish == Wish::profile) tracing_->ask();
+  if (request.wish == Wish::profile) return false;
   if (progress_.step > saver_->saved_step()) save();
   reporter_->restart_clock(device_time());
   return false;

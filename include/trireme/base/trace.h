@@ -54,6 +54,22 @@ struct Board {
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
+// Told at once of everything that a recorder records, by the thread that records.
+class Watcher {
+ public:
+  struct What {
+    int communicator;  // index on the board; -1: none
+    Operation operation;
+    std::int64_t number, bytes;
+  };
+  virtual ~Watcher() = default;
+  virtual void entered(const What& what) = 0;  // the rank waits in it until left()
+  virtual void left() = 0;                     // what was entered last
+  virtual void begun(const What& what) = 0;    // in the background
+  // The rank waits for what was begun as first ... last until left(): then all of it has ended.
+  virtual void awaits(int communicator, std::int64_t first, std::int64_t last) = 0;
+};
+
 // Writes the board of this rank. Belongs to the thread that made it: what others call is not recorded, but alive().
 class Recorder {
  public:
@@ -61,13 +77,15 @@ class Recorder {
 
   int add(std::uint64_t id, const std::string& name, int size);  // index; -1 when the board is full
   void rename(int communicator, const std::string& name);
+  void name_device(const std::string& device);  // for reports
 
   // enter ... leave: the rank waits in between; may be nested. begin: started in the background, returns its number for
-  // enter_started.
+  // enter_started, which waits for several.
   void enter(int communicator, Operation operation, std::int64_t bytes);
   std::int64_t begin(int communicator, Operation operation, std::int64_t bytes);
-  void enter_started(int communicator, std::int64_t number);
+  void enter_started(int communicator, std::int64_t first, std::int64_t last);
   void leave();
+  void watch(Watcher* watcher) { watcher_ = watcher; }  // outside of all operations; null: nobody
 
   void set_step(std::int64_t step) { board_.step.store(step, std::memory_order_relaxed); }
   void alive() { board_.life_ns.store(monotonic_ns(), std::memory_order_relaxed); }  // any thread
@@ -85,6 +103,7 @@ class Recorder {
   std::array<std::int64_t, 8> outer_{};  // records that the rank is in, from the outside in
   std::size_t depth_ = 0;
   std::int64_t entered_ns_ = 0;  // the outermost
+  Watcher* watcher_ = nullptr;
 };
 
 // enter() now, leave() at the end of the block.

@@ -55,7 +55,8 @@ struct EvalDeck {
 struct LogDeck {
   std::int64_t every = 10;
   std::string level = "info", file = "log.txt", prometheus;
-  bool tensorboard = true;
+  bool tensorboard = true, trace = false;
+  std::int64_t trace_steps = 3;
   template <class V>
   void describe(V& v) {
     v.field("every", every, "steps between lines of the log", at_least<std::int64_t>(1));
@@ -67,6 +68,11 @@ struct LogDeck {
         "prometheus", prometheus,
         "file that always holds the newest numbers in Prometheus' text format, for a textfile collector; empty: none",
         any<std::string>());
+    v.field(
+        "trace", trace,
+        "write a trace of a few steps for Perfetto or chrome://tracing, after two steps of warm-up; --trace sets it",
+        any<bool>());
+    v.field("trace_steps", trace_steps, "steps in a trace, also in one that the file `profile` asks for", size_from(1));
   }
 };
 

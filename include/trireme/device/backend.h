@@ -116,6 +116,9 @@ class Backend {
   virtual void wait(std::int64_t mark) = 0;  // until the device has passed it
   virtual void synchronize() = 0;
   virtual Counters& counters() = 0;
+  // What is enqueued in between has a name in the tools of the device's vendor (NVTX); nested.
+  virtual void enter_range(const char* /*name*/) {}
+  virtual void leave_range() {}
 
   // --- elementwise
   virtual void fill(Tensor x, double value) = 0;                      // pitched

@@ -64,6 +64,7 @@ class Engine {
   void before_updates(std::function<void()> wait) { before_update_ = std::move(wait); }
   // For planners: told of each action of the schedule before it begins, and with null after the last.
   void before_actions(std::function<void(const Action*)> tell) { before_action_ = std::move(tell); }
+  void watch(Timeline* timeline) { timeline_ = timeline; }  // gets a span of every phase; null: nobody does
   int gradients(const HostBatch& batch,
                 const UpdateSettings& settings);  // the same without the update: they stay in params()
   void update(const UpdateSettings& settings);    // with the gradients of the last call of gradients()
@@ -129,6 +130,7 @@ class Engine {
   Tensor numbers_;        // f64 [2]: squared gradient norm, loss sum
   Tensor layer_squares_;  // f64 [layers + 2, 2]
   PhaseClock clock_;
+  Timeline* timeline_ = nullptr;
   std::byte* pinned_ = nullptr;
   std::int64_t read_marks_[2] = {0, 0}, timed_[2] = {0, 0};  // by ticket; timed: number of clock_, 0: none
   std::function<void()> before_update_;

@@ -11,6 +11,7 @@
 #include "trireme/train/links.h"
 #include "trireme/train/phase_clock.h"
 #include "trireme/train/schedule.h"
+#include "trireme/train/timeline.h"
 
 namespace trireme {
 
@@ -33,6 +34,7 @@ class Pipeline {
     Tensor loss_1;  // f64, += on the last stage
     double gradient_scale = 1;
     PhaseClock* clock = nullptr;                       // of a training step
+    Timeline* timeline = nullptr;                      // null: none
     bool training = true;                              // false: forward only, loss without gradients
     std::function<void(const Action*)> begins;         // before each action, and with null after the last: of planners
     std::function<void(int chunk, int layer)> passed;  // gradients of this layer are complete for the whole step

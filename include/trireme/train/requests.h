@@ -1,6 +1,6 @@
 #pragma once
-// What asks a run to save or to stop: its deadline, signals on any rank, files that a colleague puts into the run
-// folder. All ranks learn of a request after the same step. It saves and stops nothing itself.
+// What asks a run to save, to stop or to trace a few steps: its deadline, signals on any rank, files that a colleague
+// puts into the run folder. All ranks learn of a request after the same step. It saves and stops nothing itself.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-enum class Wish : std::uint8_t { none, save, stop };  // of two at once the later one counts
+enum class Wish : std::uint8_t { none, profile, save, stop };  // of two at once the later one counts
 
 struct Request {
   Wish wish = Wish::none;

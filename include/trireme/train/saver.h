@@ -13,6 +13,7 @@
 #include "trireme/train/reporter.h"
 #include "trireme/train/snapshot.h"
 #include "trireme/train/state.h"
+#include "trireme/train/timeline.h"
 
 namespace trireme {
 
@@ -43,7 +44,9 @@ class Saver {
   void wait();  // until nothing is being written
 
   std::int64_t saved_step() const { return saved_step_; }  // committed or on its way; -1: none
-  double longest_save() const { return longest_; }         // seconds until committed
+  bool in_flight() const { return in_flight_; }
+  Timeline::Times last_write() const;               // of the last checkpoint that was begun; end 0: still in flight
+  double longest_save() const { return longest_; }  // seconds until committed
 
  private:
   struct Saving {                        // the save in hand

@@ -16,6 +16,7 @@
 #include "trireme/train/requests.h"
 #include "trireme/train/saver.h"
 #include "trireme/train/stragglers.h"
+#include "trireme/train/tracing.h"
 #include "trireme/train/watchdog.h"
 
 namespace trireme {
@@ -39,6 +40,7 @@ class Trainer {
   void open_run_folder();
   void print_start_up_table() const;
   void one_step();
+  HostBatch read_batch(std::int64_t sequences);
   Outstanding careful_step(const HostBatch& batch, const UpdateSettings& settings);
   StepNumbers wait_for(int ticket, double loss_scale);
   void recover(const StepReport& report, const std::string& trouble);
@@ -52,7 +54,9 @@ class Trainer {
   void save();
   void saved();
   void compare_ranks(double step_seconds, double waited_seconds);
-  bool must_stop();  // grants requests to save on the way
+  bool must_stop();  // grants requests to save or to trace on the way
+  void end_trace();
+  Timeline* timeline() { return tracing_->timeline(); }
   bool rank0() const { return session_.rank() == 0; }
   std::string checkpoint_folder() const { return deck_.run.output + "/checkpoints"; }
 
@@ -72,6 +76,7 @@ class Trainer {
   std::unique_ptr<Saver> saver_;
   std::unique_ptr<Requests> requests_;
   std::unique_ptr<Stragglers> stragglers_;  // on CPUs
+  std::unique_ptr<Tracing> tracing_;
   LossScaler scaler_;
   SpikeDetector spikes_;
   std::int64_t rollbacks_ = 0, rolled_back_to_ = -1;

@@ -1,5 +1,6 @@
 #include "cuda_backend.h"
 
+#include <nvtx3/nvToolsExt.h>
 #include <cstdlib>
 #include <cstring>
 
@@ -144,6 +145,14 @@ void CudaBackend::wait(std::int64_t mark) {
 
 void CudaBackend::synchronize() {
   check(cudaStreamSynchronize(stream_));
+}
+
+void CudaBackend::enter_range(const char* name) {
+  nvtxRangePushA(name);
+}
+
+void CudaBackend::leave_range() {
+  nvtxRangePop();
 }
 
 std::unique_ptr<Backend> make_cuda_backend(int local_rank, const CudaOptions& options) {

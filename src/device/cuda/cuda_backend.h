@@ -73,6 +73,8 @@ class CudaBackend final : public Backend {
   void wait(std::int64_t mark) override;
   void synchronize() override;
   Counters& counters() override { return counters_; }
+  void enter_range(const char* name) override;
+  void leave_range() override;
 
   void fill(Tensor x, double value) override;
   void fill_normal(Tensor x_RC, const NormalFill& fill) override;
