@@ -33,6 +33,13 @@ target_link_libraries(mpi_trouble PRIVATE trireme_train)
 add_test(NAME mpi.trouble COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:mpi_trouble>)
 set_tests_properties(mpi.trouble PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
 
+# The burn-in at start-up, with devices and links that are wrong or slow.
+add_executable(mpi_burn_in mpi/train/burn_in.cpp)
+target_include_directories(mpi_burn_in PRIVATE ${PROJECT_SOURCE_DIR}/src)  # the CPU backend has no public header
+target_link_libraries(mpi_burn_in PRIVATE trireme_train)
+add_test(NAME mpi.burn_in COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:mpi_burn_in>)
+set_tests_properties(mpi.burn_in PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
+
 # A program to read, not a test: python3 tests/bench/checkpoint.py BUILD_DIR
 add_executable(checkpoint_bench mpi/io/bench/bench.cpp)
 target_link_libraries(checkpoint_bench PRIVATE trireme_train)

@@ -8,6 +8,7 @@
 #include "trireme/base/check.h"
 #include "trireme/base/log.h"
 #include "trireme/deck/read.h"
+#include "trireme/train/burn_in.h"
 #include "trireme/train/data_start.h"
 #include "trireme/train/lr.h"
 #include "trireme/train/restarts.h"
@@ -60,6 +61,7 @@ Trainer::Trainer(const Deck& stated, const MpiSession& session)
   if (job_.kind == DeviceKind::cpu && session.size() > 1)
     stragglers_ = std::make_unique<Stragglers>(*job_.control, session.host());
   print_start_up_table();
+  burn_in_devices();
   engine_ = std::make_unique<Engine>(deck_, model_, *job_.grid, *job_.backend, plan_.sizes, Wires::real);
   engine_->initialise();
   engine_->watch(timeline());
@@ -97,6 +99,26 @@ void Trainer::print_start_up_table() const {
   lines.insert(lines.end(), data_lines_.begin(), data_lines_.end());
   lines.push_back("time        " + requests_->describe());
   log().info(start_up_table(deck_, model_, plan_, session_.size(), lines));
+}
+
+// Before the arenas are taken. A device that computes wrongly would only spoil the run.
+void Trainer::burn_in_devices() const {
+  if (!deck_.device.burn_in) return;
+  const double start = wall_seconds();
+  const BurnInResult mine =
+      burn_in(*job_.backend, job_.grid->world(), dtype_from(deck_.precision.compute), burn_in_size(job_.kind));
+  const std::string device = watchdog_.board_device();
+  const std::string place = format("rank %d on %s", session_.rank(), session_.host().c_str());
+  const std::vector<std::string> places = gather(*job_.control, place + (device.empty() ? "" : ", " + device));
+  const BurnInVerdict verdict = judge(gather(*job_.control, mine), places);
+  std::string wrong;
+  for (const std::string& text : verdict.wrong) wrong += "\n  " + text;
+  if (!wrong.empty()) {
+    throw SharedError(Exit::rank, "the burn-in (device.burn_in) found wrong results:" + wrong +
+                                      "\nStart again without these nodes (sbatch --exclude=NODE)");
+  }
+  log().info("burn-in     " + verdict.summary + format(" (%.1f s)", wall_seconds() - start));
+  for (const std::string& text : verdict.slow) log().warn("burn-in: " + text + ": look at its node");
 }
 
 // --- the loop

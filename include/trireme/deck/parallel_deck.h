@@ -49,7 +49,7 @@ struct ParallelDeck {
 struct DeviceDeck {
   std::string kind = "auto", comm = "auto";
   std::int64_t threads = 0;
-  bool deterministic = false;
+  bool deterministic = false, burn_in = false;
   double peak_tflops = 0;
   template <class V>
   void describe(V& v) {
@@ -61,6 +61,11 @@ struct DeviceDeck {
             at_least<std::int64_t>(0));
     v.field("deterministic", deterministic, "the same bits in every run of one deck on one grid (the CPU always is)",
             any<bool>());
+    v.field(
+        "burn_in", burn_in,
+        "before the first step, test every rank's device and links for some seconds: wrong ones end the run with exit "
+        "code 4, slow ones are named",
+        any<bool>());
     v.field("peak_tflops", peak_tflops, "dense peak of one rank's device for mfu; 0: known devices by name, else none",
             at_least(0.0));
   }

@@ -39,6 +39,7 @@ class Trainer {
 
   void open_run_folder();
   void print_start_up_table() const;
+  void burn_in_devices() const;
   void one_step();
   HostBatch read_batch(std::int64_t sequences);
   Outstanding careful_step(const HostBatch& batch, const UpdateSettings& settings);

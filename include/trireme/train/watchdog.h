@@ -23,6 +23,7 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
   Recorder& recorder() { return *recorder_; }
+  std::string board_device() const { return recorder_->board().device.data(); }  // of this rank, for reports
   int files() const { return files_; }  // what collective work on files is recorded as
 
  private:

@@ -11,7 +11,7 @@
 
 namespace trireme::cpu {
 
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int n_threads);
   std::string describe() const override;
