@@ -40,6 +40,12 @@ target_link_libraries(mpi_burn_in PRIVATE trireme_train)
 add_test(NAME mpi.burn_in COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:mpi_burn_in>)
 set_tests_properties(mpi.burn_in PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
 
+# Energy over ranks.
+add_executable(mpi_energy mpi/train/energy.cpp)
+target_link_libraries(mpi_energy PRIVATE trireme_train)
+add_test(NAME mpi.energy COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:mpi_energy>)
+set_tests_properties(mpi.energy PROPERTIES LABELS mpi TIMEOUT 60 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
+
 # A program to read, not a test: python3 tests/bench/checkpoint.py BUILD_DIR
 add_executable(checkpoint_bench mpi/io/bench/bench.cpp)
 target_link_libraries(checkpoint_bench PRIVATE trireme_train)

@@ -99,6 +99,10 @@ void Reporter::write(const std::string& json) {
     throw Error(Exit::data, "cannot write " + path_ + ": check the free space and permissions of the run folder");
 }
 
+bool Reporter::due(std::int64_t step) const {
+  return step % deck_.log.every == 0 || step == 1 || step == deck_.run.steps;
+}
+
 void Reporter::step(const StepReport& r) {
   if (voice_ == Voice::silent) return;
   ++window_steps_;
@@ -106,13 +110,12 @@ void Reporter::step(const StepReport& r) {
   window_ += r.time - last_time_;
   for (std::size_t i = 0; i < window_phases_.size(); ++i) window_phases_[i] += r.phases[i];
   last_time_ = r.time;
-  const bool last = r.step == deck_.run.steps, due = r.step % deck_.log.every == 0 || r.step == 1 || last;
   const auto now = Clock::now();
   const double window = std::max(1e-9, window_);
   const double per_step = window / static_cast<double>(window_steps_),
                rate = static_cast<double>(window_tokens_) / window;
   const double eta = per_step * static_cast<double>(deck_.run.steps - r.step);
-  if (!due && seconds_between(last_progress_, now) > 0.2) {
+  if (!due(r.step) && seconds_between(last_progress_, now) > 0.2) {
     const double done = static_cast<double>(r.step) / static_cast<double>(deck_.run.steps);
     const auto filled = static_cast<std::size_t>(done * 30);
     const std::string bar = std::string(filled, '#') + std::string(30 - filled, '.');
@@ -120,9 +123,13 @@ void Reporter::step(const StepReport& r) {
                           static_cast<long long>(deck_.run.steps), r.loss, time_text(eta).c_str()));
     last_progress_ = now;
   }
-  if (!due) return;
+  if (!due(r.step)) return;
   const double causal = rate * flops_.causal / n_ranks_, full = rate * flops_.full / n_ranks_;
   const double mfu = peak_flops_ > 0 ? causal / peak_flops_ : std::nan("");
+  EventFile::Scalars rates = {{"perf/tokens_per_s", rate},
+                              {"perf/step_s", per_step},
+                              {"perf/tflops_per_rank", causal / 1e12},
+                              {"perf/mfu", peak_flops_ > 0 ? mfu : 0}};
   std::string line =
       format("step %*lld/%lld  loss %.5f  grad %.4f  lr %.3e  %s tok/s  %.3f TFLOP/s (full %.3f)  %.3f s",
              static_cast<int>(std::to_string(deck_.run.steps).size()), static_cast<long long>(r.step),
@@ -130,6 +137,13 @@ void Reporter::step(const StepReport& r) {
              causal / 1e12, full / 1e12, per_step);
   if (deck_.precision.compute == "fp16") line += format("  scale %g", r.loss_scale);
   if (peak_flops_ > 0) line += format("  mfu %.1f%%", 100 * mfu);
+  std::string energy;
+  if (r.joules) {
+    const double per_token = *r.joules / static_cast<double>(window_tokens_), watts = *r.joules / window;
+    line += format("  %.4g J/token", per_token);
+    energy = ",\"joules_per_token\":" + number(per_token) + ",\"watts\":" + number(watts);
+    rates.insert(rates.end(), {{"perf/joules_per_token", per_token}, {"perf/watts", watts}});
+  }
   log().info(line + "  ETA " + time_text(eta));
   write(format("{\"step\":%lld,\"tokens\":%lld,\"sequences\":%lld,\"epoch\":%lld", static_cast<long long>(r.step),
                static_cast<long long>(r.tokens), static_cast<long long>(r.sequences), static_cast<long long>(r.epoch)) +
@@ -138,11 +152,8 @@ void Reporter::step(const StepReport& r) {
         number(causal / 1e12) + ",\"tflops_full\":" + number(full / 1e12) + ",\"mfu\":" + number(mfu) +
         (r.matmul_rate > 0 ? ",\"matmul_tflops\":" + number(r.matmul_rate / 1e12) : std::string()) +
         ",\"memory_gib\":" + number(memory_ / 1073741824.0) + ",\"step_s\":" + number(per_step) +
-        phases_text(window_phases_, window_steps_) + "}");
-  tell_watchers(r, {{"perf/tokens_per_s", rate},
-                    {"perf/step_s", per_step},
-                    {"perf/tflops_per_rank", causal / 1e12},
-                    {"perf/mfu", peak_flops_ > 0 ? mfu : 0}});
+        phases_text(window_phases_, window_steps_) + energy + "}");
+  tell_watchers(r, rates);
   last_progress_ = Clock::now();
   window_phases_ = {};
   window_ = 0;

@@ -61,6 +61,7 @@ Trainer::Trainer(const Deck& stated, const MpiSession& session)
   if (job_.kind == DeviceKind::cpu && session.size() > 1)
     stragglers_ = std::make_unique<Stragglers>(*job_.control, session.host());
   print_start_up_table();
+  open_energy();
   burn_in_devices();
   engine_ = std::make_unique<Engine>(deck_, model_, *job_.grid, *job_.backend, plan_.sizes, Wires::real);
   engine_->initialise();
@@ -121,6 +122,26 @@ void Trainer::burn_in_devices() const {
   for (const std::string& text : verdict.slow) log().warn("burn-in: " + text + ": look at its node");
 }
 
+void Trainer::open_energy() {
+  std::string why_not = "no GPU";
+  const bool gpu = job_.kind == DeviceKind::cuda;
+  std::unique_ptr<EnergyMeter> meter =
+      meter_of_rank(session_, gpu ? cuda_device_id(session_.local_rank()) : std::string(), &why_not);
+  energy_ = std::make_unique<Energy>(session_, *job_.control, std::move(meter));
+  if (energy_->measured()) log().info("energy      from the counters of the GPUs (NVML)");
+  if (!energy_->measured()) log().debug("energy      not measured: " + why_not);
+}
+
+void Trainer::pause() {
+  settle();
+  energy_->pause();
+}
+
+void Trainer::resume() {
+  reporter_->restart_clock(device_time());
+  energy_->resume();
+}
+
 // --- the loop
 
 Exit Trainer::run() {
@@ -128,6 +149,7 @@ Exit Trainer::run() {
   const std::int64_t last = deck_.run.steps;
   if (progress_.step >= last)
     log().info(format("nothing to do: run.steps = %lld are done", static_cast<long long>(last)));
+  energy_->resume();
   bool stopping = false;
   tracing_->plan(progress_.step + 1, last);
   while (progress_.step < last && !stopping) {
@@ -144,10 +166,10 @@ Exit Trainer::run() {
     const bool saves = deck_.checkpoint.every > 0 && step % deck_.checkpoint.every == 0 && step > saver_->saved_step();
     if (step == 1) log().debug(format("first step done %.2f s after the deck was read", wall_seconds() - start_));
     requests_->step_took(wall_seconds() - begin);
-    if (evaluates || saves) settle();
+    if (evaluates || saves) pause();
     if (evaluates) validate();
     if (saves) save();
-    if (evaluates || saves) reporter_->restart_clock(device_time());
+    if (evaluates || saves) resume();
     if (deck_.run.check_replicas > 0 && step % deck_.run.check_replicas == 0) check_replicas();
     if (tracing_->ends_after(progress_.step)) end_trace();
     stopping = must_stop();
@@ -186,9 +208,13 @@ void Trainer::one_step() {
   progress_.updates += 1;
   progress_.samples += sequences;
   progress_.tokens += sequences * deck_.model.sequence;
-  StepReport report{
-      step,      sequences * deck_.model.sequence,      progress_.tokens, 0, 0, settings.lr, settings.loss_scale,
-      sequences, feed_->epoch_of(progress_.samples - 1)};
+  StepReport report;
+  report.step = step;
+  report.tokens_in_step = sequences * deck_.model.sequence;
+  report.tokens = progress_.tokens;
+  report.lr = settings.lr, report.loss_scale = settings.loss_scale;
+  report.sequences = sequences;
+  report.epoch = feed_->epoch_of(progress_.samples - 1);
   outstanding_ = Outstanding{ticket, report, batch.n_targets, {}, ""};
   if (done) outstanding_->numbers = done->numbers, outstanding_->trouble = done->trouble;
   // fp16: the next loss scale depends on this step, and a step that overflowed is no update. A CPU has nothing to hide.
@@ -237,6 +263,7 @@ void Trainer::settle() {
     log().debug(format("step %lld overflowed at loss scale %g and was skipped", static_cast<long long>(report.step),
                        report.loss_scale));
   }
+  if (energy_->measured() && reporter_->due(report.step)) report.joules = energy_->take();
   reporter_->step(report);
   if (!trouble.empty()) return recover(report, trouble);
   if (std::isfinite(report.loss) && (!overflow || fp16)) return;
@@ -310,21 +337,22 @@ void Trainer::compare_ranks(double step_seconds, double waited_seconds) {
 
 void Trainer::end_trace() {
   if (saver_->in_flight()) timeline()->add("write a checkpoint", "save", saver_->last_write());
+  pause();
   const std::string file = tracing_->finish();
   reporter_->event(progress_.step, "trace", "trace in " + file + ": open it in ui.perfetto.dev or chrome://tracing");
-  reporter_->restart_clock(device_time());
+  resume();
 }
 
 bool Trainer::must_stop() {
   const Request request = requests_->next();
   if (request.wish == Wish::none) return false;
-  settle();
+  pause();
   reporter_->event(progress_.step, "request", request.why);
   if (request.wish == Wish::stop) return true;
   if (request.wish == Wish::profile) tracing_->ask();
-  if (request.wish == Wish::profile) return false;
+  if (request.wish == Wish::profile) return resume(), false;
   if (progress_.step > saver_->saved_step()) save();
-  reporter_->restart_clock(device_time());
+  resume();
   return false;
 }
 

@@ -20,7 +20,8 @@ struct StepReport {
   std::int64_t step = 0, tokens_in_step = 0, tokens = 0;  // tokens: since the start of the run, all resumes included
   double loss = 0, grad_norm = 0, lr = 0, loss_scale = 1;
   std::int64_t sequences = 0, epoch = 0;
-  double time = 0;  // seconds, on the device's clock, when the step was done
+  double time = 0;               // seconds, on the device's clock, when the step was done
+  std::optional<double> joules;  // of all ranks' GPUs since the last step that was due
   PhaseSeconds phases{};
   double matmul_rate = 0;  // FLOP/s of this rank's matrix products, as measured when they were chosen; 0: not measured
 };
@@ -32,7 +33,8 @@ class Reporter {
   // steps are cut off, they belong to a future that a resume undoes.
   Reporter(const Deck& deck, Voice voice, const ModelFlops& flops, double peak_flops, int n_ranks, double memory);
   void begin(std::int64_t first_step, double time);
-  void restart_clock(double time);  // what passed since the last step (a save, a validation) is no training time
+  void restart_clock(double time);    // what passed since the last step (a save, a validation) is no training time
+  bool due(std::int64_t step) const;  // this step makes a line; the same on every rank
   void step(const StepReport& report);
   void validation(std::int64_t step, double loss, double seconds);
   void test(std::int64_t step, double loss, double seconds);

@@ -9,6 +9,7 @@
 #include "trireme/base/check.h"
 #include "trireme/data/token_source.h"
 #include "trireme/train/batch_feed.h"
+#include "trireme/train/energy.h"
 #include "trireme/train/engine.h"
 #include "trireme/train/job.h"
 #include "trireme/train/memory_plan.h"
@@ -47,6 +48,9 @@ class Trainer {
   void recover(const StepReport& report, const std::string& trouble);
   void check_replicas();
   void log_layers(double loss_scale);
+  void open_energy();
+  void pause();   // what follows is no training
+  void resume();  // it is again
   void settle();  // reads the numbers of the outstanding step and reports them
   double evaluate(const BatchFeed& feed, std::int64_t batches);
   void validate();
@@ -78,6 +82,7 @@ class Trainer {
   std::unique_ptr<Requests> requests_;
   std::unique_ptr<Stragglers> stragglers_;  // on CPUs
   std::unique_ptr<Tracing> tracing_;
+  std::unique_ptr<Energy> energy_;
   LossScaler scaler_;
   SpikeDetector spikes_;
   std::int64_t rollbacks_ = 0, rolled_back_to_ = -1;
