@@ -89,7 +89,8 @@ def check_file(root, path):
         if match is None:
             continue
         quote, name = match.groups()
-        found = [library_problem(path, name)] if module_of(path) else []
+        own = quote == '"' and ((root / path).parent / name).exists()  # "cuda_workspace.h" beside it is no header of CUDA
+        found = [library_problem(path, name)] if module_of(path) and not own else []
         if quote == '"':
             found.append(arrow_problem(module_of(path), target_of(path, root, name)))
         problems += [(number, text) for text in found if text]

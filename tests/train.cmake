@@ -1,3 +1,6 @@
+# A device of a test is made from the CPU backend, which has no public header.
+target_include_directories(unit_train PRIVATE ${PROJECT_SOURCE_DIR}/src)
+
 # Training on several ranks: every grid gives the curve of one rank.
 add_executable(mpi_grids mpi/train/grids.cpp)
 target_link_libraries(mpi_grids PRIVATE trireme_train)
