@@ -123,7 +123,7 @@ std::optional<Progress> Saver::load(const std::string& path, Contents contents) 
     if (error.code != Exit::data) throw;
     throw SharedError(error.code, error.what());
   }
-  settle_loaded(engine_, contents, head.masters);
+  settle_loaded(engine_, head.masters);
   if (contents == Contents::weights) {
     log().info("weights from " + path);
     return std::nullopt;

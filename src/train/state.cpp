@@ -163,16 +163,16 @@ std::vector<Stored> to_load(Engine& engine, Contents contents, std::optional<DTy
   // Weights that are their own masters take those of the file: whole ones at once, remainders on top of the weights.
   list.weights(!separate && masters && !remainders ? "/master/" : "", false);
   if (!separate && remainders) list.weights("/master/", true);
-  if (contents == Contents::weights || list.empty()) return list.take();
+  if (list.empty()) return list.take();
   const bool bf16 = list.compute() == DType::bf16;
   if (separate) list.states("/master/", &AdamW::State::master, bf16, masters ? "" : "/param/");
+  if (contents == Contents::weights) return list.take();
   list.states("/adam_m/", &AdamW::State::m, false, "");
   list.states("/adam_v/", &AdamW::State::v, false, "");
   return list.take();
 }
 
-void settle_loaded(Engine& engine, Contents contents, std::optional<DType> masters) {
-  if (contents == Contents::weights) return engine.optimizer().masters_from_weights();
+void settle_loaded(Engine& engine, std::optional<DType> masters) {
   const std::vector<AdamW::State>& states = engine.optimizer().states();
   const bool remainders_here = !states.empty() && states[0].master.dtype == DType::u16;
   if (remainders_here && masters != DType::u16) engine.optimizer().share_weights();

@@ -19,9 +19,8 @@ class AdamW {
 
   AdamW(ParamStore& params, const ProcessGrid& grid, Backend& backend, const PrecisionDeck& precision, Zero zero,
         Arena& persistent);
-  void initialise();            // moments zero, masters from the weights
-  void masters_from_weights();  // after loading weights only
-  void share_weights();         // each replica's range of the weights to all of them, as after a step
+  void initialise();     // moments zero, masters from the weights
+  void share_weights();  // each replica's range of the weights to all of them, as after a step
   bool has_master() const { return separate_master_; }
   // norm_sq_1 (f64): squared norm of all gradients, the same on every rank; not finite: nothing changes. The new
   // weights of other replicas arrive in the background, those that the next forward pass needs first before the others.
@@ -32,6 +31,7 @@ class AdamW {
   std::size_t bytes() const;
 
  private:
+  void masters_from_weights();
   void gather(std::size_t bucket);
 
   ParamStore& params_;

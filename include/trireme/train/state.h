@@ -31,9 +31,10 @@ std::vector<Stored> everything(Engine& engine, Contents contents);
 
 // The same with the sources of a file whose masters are of this dtype, or whose /param are the masters (nothing). An
 // fp32 master becomes a remainder and the other way round, fp32 weights come from masters, masters from fp32 weights.
+// Contents::weights: all but the moments, masters included: training goes on from the weights at their full precision.
 std::vector<Stored> to_load(Engine& engine, Contents contents, std::optional<DType> masters_of_file);
 // After loading such a list: weights that were rounded anew are given to the replicas that do not hold their masters.
-void settle_loaded(Engine& engine, Contents contents, std::optional<DType> masters_of_file);
+void settle_loaded(Engine& engine, std::optional<DType> masters_of_file);
 
 SaveOptions options_from(const CheckpointDeck& deck);
 
