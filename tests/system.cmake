@@ -20,9 +20,12 @@ trireme_system_test(resume.all resume --all)
 set_tests_properties(system.resume.all PROPERTIES LABELS slow)
 
 # Checkpoints: writes that fail (injected into the program by a preloaded library), processes that are killed, tools.
-add_library(faulty_writes MODULE system/faulty_writes.c)
-target_link_libraries(faulty_writes PRIVATE ${CMAKE_DL_LIBS})
+foreach(what writes products)
+  add_library(faulty_${what} MODULE system/faulty_${what}.c)
+  target_link_libraries(faulty_${what} PRIVATE ${CMAKE_DL_LIBS})
+endforeach()
 if(NOT TRIREME_SANITIZE)  # the sanitizers want to be loaded first
+  trireme_system_test(hardware hardware $<TARGET_FILE:faulty_products>)
   trireme_system_test(faults faults $<TARGET_FILE:faulty_writes>)
   trireme_system_test(faults.all faults --all $<TARGET_FILE:faulty_writes>)
   set_tests_properties(system.faults.all PROPERTIES LABELS slow TIMEOUT 3600)

@@ -13,12 +13,15 @@ namespace trireme {
 namespace {
 
 // What a rank found, packed so that the larger number is the earlier cause: weights before losses before gradients;
-// among gradients the one nearest to the loss, where backward begins; then the lowest rank.
+// among gradients the one nearest to the loss, where backward begins, among weights the one nearest to the input; then
+// the lowest rank. What one rank spoils reaches the ranks that share the layer at its next operation with them, so the
+// parameter counts before the rank.
 enum class Place : std::int64_t { nothing = 0, gradient = 1, loss = 2, weight = 3 };
 constexpr std::int64_t k_ranks = 1 << 20, k_params = 1 << 20, k_layers = 1 << 16;
 
 std::int64_t packed(Place place, std::int64_t order, int rank, ParamId id) {
-  return ((static_cast<std::int64_t>(place) * k_layers + order) * k_ranks + (k_ranks - 1 - rank)) * k_params + id;
+  const std::int64_t turn = place == Place::gradient ? id : k_params - 1 - id;
+  return ((static_cast<std::int64_t>(place) * k_layers + order) * k_params + turn) * k_ranks + (k_ranks - 1 - rank);
 }
 
 // Layers in the order of backward: what comes after the blocks first.
@@ -75,9 +78,10 @@ HostBatch micro_batch(const HostBatch& batch, int m) {
 }
 
 std::string text_of(const ParamTable& table, const GridPoint& grid, std::int64_t code) {
-  const auto id = static_cast<ParamId>(code % k_params);
-  const auto rank = static_cast<int>(k_ranks - 1 - code / k_params % k_ranks);
+  const auto rank = static_cast<int>(k_ranks - 1 - code % k_ranks);
   const auto place = static_cast<Place>(code / k_params / k_ranks / k_layers);
+  const std::int64_t turn = code / k_ranks % k_params;
+  const auto id = static_cast<ParamId>(place == Place::gradient ? turn : k_params - 1 - turn);
   const GridPoint there = point_of(grid.size, rank);
   const std::string where = format(" on rank %d (pp %d, dp %d, cp %d, tp %d)", rank, there.coord[0], there.coord[1],
                                    there.coord[2], there.coord[3]);
