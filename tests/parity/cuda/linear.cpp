@@ -107,7 +107,7 @@ static void sums_agree(const Twin& sums_F, const Twin& x_TF) {
   const auto expected = values_of(Lab::cpu(), sums_F.cpu), found = values_of(Lab::cuda(), sums_F.cuda);
   const auto terms = values_of(Lab::cpu(), x_TF.cpu);
   const DType dtype = x_TF.cpu.dtype;
-  const double half_unit = dtype == DType::bf16 ? 0x1p-9 : dtype == DType::f16 ? 0x1p-11 : 0.0;
+  const double half_unit = dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0.0;
   for (std::size_t c = 0; c < expected.size(); ++c) {
     double size = 1 + std::abs(expected[c]);
     for (std::size_t i = c; i < terms.size(); i += expected.size()) size += std::abs(terms[i]);
