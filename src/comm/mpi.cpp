@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <thread>
 
@@ -59,9 +60,36 @@ struct MpiSession::State {
   int recorded_as = -1;
 };
 
+namespace {
+
+constexpr const char* k_how_to_launch =
+    "Under Slurm use srun --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH and its kin; `srun --mpi=list` shows what there "
+    "is), elsewhere the mpirun of the MPI library that the program was built with, which also works inside a Slurm job";
+
+// Open MPI ends the process itself, with a page of its own and code 1, when srun brings nothing that it speaks.
+void refuse_deaf_launch() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
+  int length = 0;
+  MPI_Get_library_version(version.data(), &length);  // allowed before MPI_Init
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  const char* rank = std::getenv("SLURM_PROCID");
+  bool wired = tasks == nullptr || rank == nullptr || std::atoi(tasks) < 2;
+  for (const char* name : {"PMIX_RANK", "PMI_RANK", "PMI_FD", "OMPI_COMM_WORLD_SIZE"}) {
+    wired = wired || std::getenv(name) != nullptr;
+  }
+  if (wired || std::strncmp(version.data(), "Open MPI", 8) != 0) return;
+  if (std::atoi(rank) == 0)
+    print(std::string("srun started ") + tasks + " processes without PMIx, so that Open MPI cannot join them. " +
+          k_how_to_launch);
+  std::exit(static_cast<int>(Exit::usage));
+}
+
+}  // namespace
+
 MpiSession::MpiSession() : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.exceptions = std::uncaught_exceptions();
+  refuse_deaf_launch();
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &state.thread_level), "MPI_Init_thread");
   require(state.thread_level >= MPI_THREAD_FUNNELED, "this MPI library does not allow OpenMP threads beside it");
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &state.comm), "MPI_Comm_dup");
@@ -213,10 +241,8 @@ std::string launcher_problem(int mpi_size) {
     const int n = text != nullptr ? std::atoi(text) : 0;
     if (n < 2) continue;
     return std::string(launcher.name) + " started " + std::to_string(n) + " processes (" + launcher.variable +
-           "), but MPI sees one alone in each: the program's MPI library does not speak with this launcher. Under "
-           "Slurm "
-           "use srun --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH and its kin; `srun --mpi=list` shows what there is), "
-           "elsewhere the mpirun of the MPI library that the program was built with";
+           "), but MPI sees one alone in each: the program's MPI library does not speak with this launcher. " +
+           k_how_to_launch;
   }
   return "";
 }

@@ -58,6 +58,9 @@ def free_port():
         return probe.getsockname()[1]
 
 
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL")
+
+
 class Cluster:
     def __init__(self, folder):
         self.folder = folder
@@ -133,12 +136,12 @@ class Cluster:
         text = self.run("scontrol", "--oneliner", "show", "job", number).stdout
         return dict(word.split("=", 1) for word in text.split() if "=" in word)
 
-    def wait(self, number, seconds=90):
+    def wait(self, number, seconds=300):
         """Waits until the job is over; its fields."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             fields = self.job(number)
-            if fields.get("JobState") not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", None):
+            if fields.get("JobState") in ENDED:
                 return fields
             time.sleep(0.3)
         self.run("scancel", number)

@@ -1,5 +1,5 @@
-"""Hardware of one rank that fails while a job runs: a NaN in a gradient, once and again and again, a bit of a weight that flips, a
-processor that is slow. Each is found and named with its rank; where the run goes on, its curve is that of a sound machine.
+"""Hardware of one rank that fails while a job runs: a NaN in a gradient, once and again and again, a bit of a weight that
+flips, a processor that is slow. Each is found and named with its rank; where the run goes on, its curve is that of a sound machine.
 
 The library that disturbs matrix products comes first on the command line: hardware.py LIBRARY PROGRAM LAUNCHER...
 """
@@ -44,7 +44,8 @@ def once(table, deck):
     table.check("a sound machine", sound, 0, ["finished"])
     for rank, first in ((2, 700), (1, 1333)):
         run = table.path(f"once{rank}")
-        ended = disturbed(4, [*arguments, f"run.output={run}"], {"FAULT_RANK": rank, "FAULT_FIRST": first, "FAULT_TIMES": 1}).wait()
+        fault = {"FAULT_RANK": rank, "FAULT_FIRST": first, "FAULT_TIMES": 1}
+        ended = disturbed(4, [*arguments, f"run.output={run}"], fault).wait()
         faults = [] if len(events(run, "transient")) == 1 else [f"{len(events(run, 'transient'))} events"]
         faults += [] if curve(run) == curve(table.path("sound")) else ["the curve is not that of a sound machine"]
         table.check(f"a NaN in one gradient of rank {rank}, once", ended, 0, ["hardware is likely", "finished"], faults)
@@ -93,8 +94,8 @@ def weight(table, deck):
     Without ZeRO: with it, the next gathering of the weights repairs such a bit.
     """
     run = table.path("weight")
-    running = job.Job(4, ["train", deck, "parallel.data=4", "parallel.zero=false", "precision.compute=fp64", "lr.max=1e-300", "lr.min=0",
-                          "run.steps=1000000", "log.every=10", "run.check_replicas=20", "model.hidden=24", f"run.output={run}"])
+    running = job.Job(4, ["train", deck, "parallel.data=4", "parallel.zero=false", "precision.compute=fp64", "lr.max=1e-300",
+                          "lr.min=0", "run.steps=1000000", "log.every=10", "run.check_replicas=20", "model.hidden=24", f"run.output={run}"])
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and running.process.poll() is None:
         try:

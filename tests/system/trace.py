@@ -82,7 +82,7 @@ def content_faults(events, ranks, steps, micro_batches, axes):
     return faults + ([] if named == set(range(ranks)) else [f"ranks {sorted(named)} have names"])
 
 
-def check_trace(table, name, ended, path, ranks, steps, micro_batches, axes, saves=False):
+def check_trace(table, name, ended, path, ranks, steps, micro_batches, axes, saves=False, said="trace in"):
     faults = [] if ended.code == 0 else [ended.err[-1000:]]
     try:
         events = load(path)
@@ -92,14 +92,15 @@ def check_trace(table, name, ended, path, ranks, steps, micro_batches, axes, sav
             faults.append("no save is shown")
     except (OSError, ValueError, KeyError) as error:
         faults.append(f"{path}: {error!r}")
-    table.check(name, ended, 0, ["trace in"], faults)
+    table.check(name, ended, 0, [said], faults)
 
 
 def flag(table, deck):
     for grid, ranks, micro, axes in ((["parallel.tensor=2", "parallel.pipeline=2"], 4, 12, ["tp", "pp", "all ranks"]),
                                      (["parallel.data=2", "parallel.context=2"], 4, 6, ["cp", "dp", "world"]), ([], 1, 12, [])):
         run = table.path(f"flag{len(grid)}{ranks}" + "".join(grid)[:16])
-        ended = job.Job(ranks, ["train", deck, "--trace", "run.steps=8", "checkpoint.every=4", f"run.output={run}", *grid]).wait(120)
+        ended = job.Job(ranks, ["train", deck, "--trace", "run.steps=8", "checkpoint.every=4", *grid,
+                                f"run.output={run}"]).wait(120)
         path = os.path.join(run, "trace_00000003.json")
         if ranks == 1:
             events = load(path)
@@ -112,31 +113,44 @@ def flag(table, deck):
 def short_run(table, deck):
     run = table.path("short")
     ended = job.Job(2, ["train", deck, "--trace", "run.steps=2", f"run.output={run}"]).wait(120)
-    check_trace(table, "--trace of a run of two steps", ended, os.path.join(run, "trace_00000001.json"), 2, [1, 2], 6, ["all ranks"])
+    check_trace(table, "--trace of a run of two steps", ended, os.path.join(run, "trace_00000001.json"), 2, [1, 2], 6,
+                ["all ranks"])
+
+
+def losses(run):
+    return {step: row["loss"] for step, row in job.metrics(run).items() if "loss" in row}
+
+
+def until(running, holds):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and running.process.poll() is None and not holds():
+        time.sleep(0.02)
 
 
 def trigger(table, deck):
     """The file `profile`: a trace of the next steps, and the curve stays what it is."""
-    run = table.path("trigger")
-    settings = ["train", deck, "run.steps=800", "log.every=10", "precision.compute=fp64", "log.trace_steps=2"]
-    straight = job.Job(2, [*settings, f"run.output={table.path('straight')}"]).wait(120)
-    running = job.Job(2, [*settings, f"run.output={run}"])
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not os.path.exists(os.path.join(run, "metrics.jsonl")):
-        time.sleep(0.02)
+    run, straight = table.path("trigger"), table.path("straight")
+    settings = ["train", deck, "precision.compute=fp64", "log.trace_steps=2", "lr.decay=1000"]
+
+    def traces():
+        return [name for name in os.listdir(run) if name.startswith("trace_") and name.endswith(".json")]
+
+    running = job.Job(2, [*settings, "run.steps=1000000", f"run.output={run}"])
+    until(running, lambda: os.path.exists(os.path.join(run, "metrics.jsonl")))
     job.write(os.path.join(run, "profile"), "")
-    ended = running.wait(120)
-    found = [name for name in os.listdir(run) if name.startswith("trace_")]
+    until(running, traces)
+    job.write(os.path.join(run, "stop"), "")
+    ended = running.wait(60)
+    found = traces()
     faults = [] if len(found) == 1 else [f"traces: {found}"]
-    if os.path.exists(os.path.join(run, "profile")):
-        faults.append("the file is still there")
-    losses = [{step: row["loss"] for step, row in job.metrics(table.path(name)).items() if "loss" in row} for name in ("straight", "trigger")]
-    if straight.code != 0 or losses[0] != losses[1]:
-        faults.append("tracing changed the curve")
-    table.check("the file `profile`", ended, 0, ["asks for a trace", "trace in"], faults)
+    faults += ["the file is still there"] if os.path.exists(os.path.join(run, "profile")) else []
+    undisturbed = job.run(2, [*settings, f"run.steps={max(losses(run))}", f"run.output={straight}"])
+    faults += [] if undisturbed.code == 0 and losses(run) == losses(straight) else ["tracing changed the curve"]
+    table.check("the file `profile`", ended, 75, ["asks for a trace", "trace in"], faults)
     if found:
         first = int(found[0][6:14])
-        check_trace(table, "  its trace", ended, os.path.join(run, found[0]), 2, [first, first + 1], 6, ["all ranks"])
+        check_trace(table, "  its trace", undisturbed, os.path.join(run, found[0]), 2, [first, first + 1], 6, ["all ranks"],
+                    said="finished")
 
 
 def main():
