@@ -73,10 +73,11 @@ float widen_fp8(std::uint8_t bits, DType dtype) {
   return dtype == DType::e4m3 ? e4m3[bits] : e5m2[bits];
 }
 
-float fp8_scale(float absmax, DType dtype) {
+float fp8_scale(float absmax, DType dtype, Scales scales) {
   if (!std::isfinite(absmax)) return std::numeric_limits<float>::quiet_NaN();
   constexpr int least = -100;
   const float quotient = absmax / format_of(dtype).largest;
+  if (scales == Scales::any) return std::max(quotient, std::ldexp(1.0F, least));
   if (quotient == 0) return std::ldexp(1.0F, least);
   int exponent = 0;
   const float fraction = std::frexp(quotient, &exponent);  // in [0.5, 1)

@@ -52,18 +52,44 @@ void check_rope(const ModelDeck& m, Contradictions& list) {
   }
 }
 
-void check_fp8(const PrecisionDeck& p, const ModelDeck& m, Contradictions& list) {
-  const std::int64_t kept = p.fp8_first_bf16 + p.fp8_last_bf16;
-  if (p.compute == "fp8" && kept >= m.layers) {
-    list.push_back({{"precision.fp8_first_bf16", "precision.fp8_last_bf16", "model.layers"},
-                    setting("precision.fp8_first_bf16", p.fp8_first_bf16) + " and " +
-                        setting("precision.fp8_last_bf16", p.fp8_last_bf16) + " leave none of the " +
-                        std::to_string(m.layers) + " blocks in fp8: set precision.compute = \"bf16\" or keep fewer"});
+bool no_block_in_fp8(const PrecisionDeck& p, const ModelDeck& m) {
+  for (std::int64_t layer = p.fp8_first_bf16; layer < m.layers - p.fp8_last_bf16; ++layer) {
+    if (std::find(p.fp8_bf16_layers.begin(), p.fp8_bf16_layers.end(), layer) == p.fp8_bf16_layers.end()) return false;
   }
-  if (p.compute != "fp8" && kept > 0) {
-    list.push_back({{"precision.fp8_first_bf16", "precision.fp8_last_bf16", "precision.compute"},
-                    "precision.fp8_first_bf16 and precision.fp8_last_bf16 have no effect, but " +
-                        setting("precision.compute", p.compute)});
+  return true;
+}
+
+void check_fp8(const PrecisionDeck& p, const ModelDeck& m, Contradictions& list) {
+  const PrecisionDeck usual;
+  if (p.compute != "fp8") {
+    const std::string but = " has no effect, but " + setting("precision.compute", p.compute);
+    const auto unused = [&](const char* key, bool is_usual) {
+      if (!is_usual) list.push_back({{key, "precision.compute"}, key + but});
+    };
+    unused("precision.fp8_first_bf16", p.fp8_first_bf16 == 0);
+    unused("precision.fp8_last_bf16", p.fp8_last_bf16 == 0);
+    unused("precision.fp8_bf16_layers", p.fp8_bf16_layers.empty());
+    unused("precision.fp8_head", p.fp8_head == usual.fp8_head);
+    unused("precision.fp8_power_of_two", p.fp8_power_of_two == usual.fp8_power_of_two);
+    return;
+  }
+  if (no_block_in_fp8(p, m)) {
+    list.push_back(
+        {{"precision.fp8_first_bf16", "precision.fp8_last_bf16", "precision.fp8_bf16_layers", "model.layers"},
+         setting("precision.fp8_first_bf16", p.fp8_first_bf16) + ", " +
+             setting("precision.fp8_last_bf16", p.fp8_last_bf16) + " and precision.fp8_bf16_layers leave none of the " +
+             std::to_string(m.layers) + " blocks in fp8: set precision.compute = \"bf16\" or keep fewer"});
+  }
+  for (const std::int64_t layer : p.fp8_bf16_layers) {
+    if (layer >= 0 && layer < m.layers) continue;
+    list.push_back({{"precision.fp8_bf16_layers", "model.layers"},
+                    "precision.fp8_bf16_layers names block " + std::to_string(layer) + " of " +
+                        std::to_string(m.layers) + ", counted from 0"});
+  }
+  if (p.fp8_recipe == "row" && !p.fp8_power_of_two) {
+    list.push_back({{"precision.fp8_power_of_two", "precision.fp8_recipe"},
+                    "precision.fp8_power_of_two = false needs precision.fp8_recipe = \"current\" or \"block\": rows "
+                    "are turned for the weights' gradients by shifting exponents"});
   }
 }
 

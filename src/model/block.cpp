@@ -70,7 +70,7 @@ void Block::forward_attention(Context& c, const MicroBatch& mb, Tensor x, Arena&
   s.h1 = normed(c, norm1_, qkv_, s.mean1, s.rstd1, x, light);
   project_qkv(c, mb, keep, s);
   const Tensor out = attention_of(c, mb).forward(c, s.qkv, mb.n_sequences, heavy, s.attention);
-  s.attended = activation_operand(c, out_, out, heavy);
+  s.attended = operand_of(c, out_, Role::activation, out, heavy);
   leave_branch(c, mb, {s.r, s.attended, x, out_, "attn"});
 }
 
@@ -80,7 +80,7 @@ void Block::project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s)
   s.qkv = keep.take(c.compute, {T, h.all_columns()});
   {
     const ArenaScope scope(c.scratch);
-    linear(c, qkv_, s.qkv, Entered(c, s.h1).wait(), bias_of(c, qkv_), Tensor{});
+    linear(c, qkv_, s.qkv, Entered(c, s.h1.fp8()).wait(), bias_of(c, qkv_), Tensor{});
   }
   Tensor q = s.qkv.slice_columns(0, h.query_columns()), k = s.qkv.slice_columns(h.query_columns(), h.kv_columns());
   if (qk_norm_) {
@@ -115,7 +115,7 @@ void Block::forward_up(Context& c, Saved& s, Arena& light) const {
   if (!fp8) s.activated.tensor = light.take(c.compute, {s.before.rows(), s.before.columns() / (gated_ ? 2 : 1)});
   {
     const ArenaScope scope(c.scratch);
-    const Operand all = Entered(c, s.h2).wait();
+    const Operand all = Entered(c, s.h2.fp8()).wait();
     if (!fp8) {
       c.be.matmul_activation(s.activated.tensor, s.before, all.tensor, c.params.joined_value(up_.weight, up_.n),
                              bias_of(c, up_), activation_);
@@ -133,11 +133,16 @@ Operand Block::normed(Context& c, const NormParams& n, const Linear& next, Tenso
     norm_forward(c, n, y, mean, rstd, x);
     return {y, {}, {}};
   }
-  const Operand h = take_rows(x.shape, c.fp8->options().forward, arena);
+  const Operand h = take_operand(c, Role::activation, x.shape, arena);
   const ArenaScope scope(c.scratch);
-  const Tensor y = c.scratch.take(c.compute, x.shape);
-  c.be.norm_quantize(h.rows, h.scale, y, mean, rstd, x, c.params.at(n.gain).value,
-                     n.bias < 0 ? Tensor{} : c.params.at(n.bias).value, n.kind, n.eps);
+  const Tensor y = h.tensor ? h.tensor : c.scratch.take(c.compute, x.shape);
+  if (is_rows_only(c, h)) {
+    c.be.norm_quantize(h.rows, h.scale, y, mean, rstd, x, c.params.at(n.gain).value,
+                       n.bias < 0 ? Tensor{} : c.params.at(n.bias).value, n.kind, n.eps);
+    return h;
+  }
+  norm_forward(c, n, y, mean, rstd, x);
+  quantize(c, h, y);
   return h;
 }
 
@@ -148,11 +153,34 @@ Operand Block::activated(Context& c, Tensor before, Arena& arena) const {
     c.be.activation(y, before, activation_);
     return {y, {}, {}};
   }
-  const Operand g = take_rows(shape, c.fp8->options().forward, arena);
+  const Operand g = take_operand(c, Role::activation, shape, arena);
   const ArenaScope scope(c.scratch);
-  const Tensor y = c.scratch.take(c.compute, shape);
-  c.be.activation_quantize(g.rows, g.scale, y, before, activation_);
+  const Tensor y = g.tensor ? g.tensor : c.scratch.take(c.compute, shape);
+  if (is_rows_only(c, g)) {
+    c.be.activation_quantize(g.rows, g.scale, y, before, activation_);
+    return g;
+  }
+  c.be.activation(y, before, activation_);
+  quantize(c, g, y);
   return g;
+}
+
+// du = act'(before) dg in scratch, db (+)= its column sums.
+Operand Block::activation_gradient(Context& c, Tensor db, Tensor dg, Tensor before) const {
+  if (!in_fp8(c, up_)) {
+    const Tensor du = c.scratch.take(c.compute, before.shape);
+    c.be.activation_backward_bias(du, db, dg, before, activation_, c.into);
+    return {du, {}, {}};
+  }
+  const Operand made = take_operand(c, Role::gradient, before.shape, c.scratch);
+  const Tensor du = made.tensor ? made.tensor : c.scratch.take(c.compute, before.shape);
+  if (is_rows_only(c, made)) {
+    c.be.activation_backward_quantize(made.rows, made.scale, du, db, dg, before, activation_, c.into);
+    return made;
+  }
+  c.be.activation_backward_bias(du, db, dg, before, activation_, c.into);
+  quantize(c, made, du);
+  return made;
 }
 
 void Block::backward(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const {
@@ -201,26 +229,20 @@ void Block::backward_mlp(Context& c, const MicroBatch& mb, Tensor dx, Tensor dy,
     s.h2 = normed(c, norm2_, up_, s.mean2, s.rstd2, mlp_input(s), c.scratch);
     s.activated = activated(c, s.before, c.scratch);
   }
-  const Operand dd = gradient_operand(c, down_, branch_gradient(c, mb, dy, "mlp", down_.bias), c.scratch);
+  const Operand dd = operand_of(c, down_, Role::gradient, branch_gradient(c, mb, dy, "mlp", down_.bias), c.scratch);
   Entered dd_entered(c, dd);
   Entered h2_entered(c, s.h2);
   const Operand dd_all = dd_entered.wait();
-  const Tensor dg = c.scratch.take(c.compute, {T, F}), du = c.scratch.take(c.compute, s.before.shape);
+  const Tensor dg = c.scratch.take(c.compute, {T, F});
   linear_dx(c, down_, dg, dd_all);
-  linear_dw(c, down_, dd_all, s.activated);
+  linear_dw(c, down_, dd_all, s.activated, c.into);
   const Tensor dbias = up_.bias < 0 ? Tensor{} : c.params.joined_grad(up_.bias, up_.n);
-  Operand du_operand{du, {}, {}};
-  if (in_fp8(c, up_)) {
-    du_operand = take_rows(du.shape, c.fp8->options().gradient, c.scratch);
-    c.be.activation_backward_quantize(du_operand.rows, du_operand.scale, du, dbias, dg, s.before, activation_, c.into);
-  } else {
-    c.be.activation_backward_bias(du, dbias, dg, s.before, activation_, c.into);
-  }
+  const Operand du = activation_gradient(c, dbias, dg, s.before);
   const Tensor dh2 = c.scratch.take(c.compute, dy.shape);
   Leaving sum(c, dh2, T);
-  linear_dx(c, up_, sum.partial(), du_operand);
+  linear_dx(c, up_, sum.partial(), du);
   sum.start();
-  linear_dw(c, up_, du_operand, h2_entered.wait());
+  linear_dw(c, up_, du, h2_entered.wait(), c.into);
   sum.wait();
   norm_backward(c, norm2_, dx, dh2, mlp_input(s), s.mean2, s.rstd2, c.into);
 }
@@ -236,23 +258,23 @@ void Block::backward_attention(Context& c, const MicroBatch& mb, Tensor dx, Tens
   }
   if (mode >= Recompute::attention) {
     const Tensor out = attention.forward(c, s.qkv, mb.n_sequences, c.scratch, s.attention);
-    s.attended = activation_operand(c, out_, out, c.scratch);
+    s.attended = operand_of(c, out_, Role::activation, out, c.scratch);
   }
-  const Operand da = gradient_operand(c, out_, branch_gradient(c, mb, dy, "attn", out_.bias), c.scratch);
+  const Operand da = operand_of(c, out_, Role::gradient, branch_gradient(c, mb, dy, "attn", out_.bias), c.scratch);
   Entered da_entered(c, da);
   Entered h1_entered(c, s.h1);
   const Operand da_all = da_entered.wait();
   const Tensor dout = c.scratch.take(c.compute, {T, h.query_columns()}), dqkv = c.scratch.take(c.compute, s.qkv.shape);
   linear_dx(c, out_, dout, da_all);
-  linear_dw(c, out_, da_all, s.attended);
+  linear_dw(c, out_, da_all, s.attended, c.into);
   attention.backward(c, dqkv, dout, s.qkv, mb.n_sequences, s.attention);
   backward_qkv(c, mb, dqkv, s);
-  const Operand dqkv_operand = gradient_operand(c, qkv_, dqkv, c.scratch);
+  const Operand dqkv_operand = operand_of(c, qkv_, Role::gradient, dqkv, c.scratch);
   const Tensor dh1 = c.scratch.take(c.compute, dy.shape);
   Leaving sum(c, dh1, T);
   linear_dx(c, qkv_, sum.partial(), dqkv_operand);
   sum.start();
-  linear_dw(c, qkv_, dqkv_operand, h1_entered.wait());
+  linear_dw(c, qkv_, dqkv_operand, h1_entered.wait(), c.into);
   sum.wait();
   norm_backward(c, norm1_, dx, dh1, s.x, s.mean1, s.rstd1, c.into);
 }

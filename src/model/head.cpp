@@ -81,6 +81,13 @@ void Head::chunk_loss(Context& c, Tensor logits, Tensor target, const CrossEntro
   c.be.sum(loss_1, loss);
 }
 
+// logits = y W^T; returns y as that product read it.
+Operand Head::project(Context& c, Tensor logits, Tensor y) const {
+  const Operand x = operand_of(c, product(), Role::activation, y, c.scratch);
+  linear(c, product(), logits, x, Tensor{}, Tensor{});
+  return x;
+}
+
 void Head::loss(Context& c, const MicroBatch& mb, Tensor x, Tensor loss_1) const {
   const ArenaScope scope(c.scratch);
   const Tensor y = Entered(c, {norm(c, x).y, {}, {}}).wait().tensor;
@@ -89,8 +96,9 @@ void Head::loss(Context& c, const MicroBatch& mb, Tensor x, Tensor loss_1) const
   const Tensor logits = c.scratch.take(c.compute, {step, weight.rows()});
   for (std::int64_t first = 0; first < T; first += step) {
     const std::int64_t t = std::min(step, T - first);
+    const ArenaScope of_chunk(c.scratch);
     const Tensor chunk = logits.slice_rows(0, t);
-    c.be.matmul(chunk, y.slice_rows(first, t), weight, Tensor{});
+    project(c, chunk, y.slice_rows(first, t));
     chunk_loss(c, chunk, mb.target_T.slice_rows(first, t), cross_entropy(c), false, loss_1);
   }
 }
@@ -110,10 +118,12 @@ void Head::loss_backward(Context& c, const MicroBatch& mb, Tensor dx, Tensor x, 
   for (std::int64_t first = 0; first < T; first += step) {
     const std::int64_t t = std::min(step, T - first);
     const Tensor chunk = logits.slice_rows(0, t), y_chunk = y.slice_rows(first, t);
-    c.be.matmul(chunk, y_chunk, weight.value, Tensor{});
+    const ArenaScope of_chunk(c.scratch);
+    const Operand y_operand = project(c, chunk, y_chunk);
     chunk_loss(c, chunk, mb.target_T.slice_rows(first, t), ce, true, loss_1);
-    c.be.matmul_dx(sum.partial().slice_rows(first, t), chunk, weight.value);
-    c.be.matmul_dw(weight.grad, chunk, y_chunk, Into::add);
+    const Operand dlogits = operand_of(c, product(), Role::gradient, chunk, c.scratch);
+    linear_dx(c, product(), sum.partial().slice_rows(first, t), dlogits);
+    linear_dw(c, product(), dlogits, y_operand, Into::add);
   }
   sum.start();
   sum.wait();

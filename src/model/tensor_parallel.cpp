@@ -33,22 +33,37 @@ Tensor own_tokens(const Context& c, Tensor all_T) {
   return all_T.slice_rows(c.grid.along(Axis::tp).rank() * n, n);
 }
 
-Entered::Entered(Context& c, const Operand& x_own) : all_(x_own) {
+Entered::Entered(Context& c, const Operand& x_own) : c_(c), all_(x_own) {
   if (!scattered(c)) return;
   Communicator& tp = c.grid.along(Axis::tp);
   const auto whole = [&](const Tensor& own) {
     return own ? c.scratch.take(own.dtype, with_rows(own.shape, own.rows() * tp.size())) : Tensor{};
   };
-  all_ = {whole(x_own.tensor), whole(x_own.rows), whole(x_own.scale)};
+  all_ = {whole(x_own.tensor), whole(x_own.rows), x_own.scale};
+  Tensor scales;  // gathered where they differ from token to token
+  if (x_own.rows) {
+    const Scaling scaling = scaling_of(x_own.rows, x_own.scale);
+    if (scaling == Scaling::row) scales = all_.scale = whole(x_own.scale);
+    if (scaling == Scaling::block) {
+      scales = scale_parts_ = whole(x_own.scale);
+      all_.scale = c.scratch.take(DType::f32, scale_shape(scaling, all_.rows.rows(), all_.rows.columns()));
+    }
+  }
   ticket_ = tp.background([&](Communicator& lane) {
     if (x_own.tensor) lane.all_gather(all_.tensor, x_own.tensor);
     if (x_own.rows) lane.all_gather(as_bytes(all_.rows), as_bytes(x_own.rows));
-    if (x_own.scale) lane.all_gather(all_.scale, x_own.scale);
+    if (scales) lane.all_gather(scales, x_own.scale);
   });
 }
 
 Operand Entered::wait() {
   ticket_.wait();
+  const std::int64_t n = all_.scale ? all_.scale.rows() : 0;
+  for (std::int64_t first = 0; scale_parts_ && first < scale_parts_.rows(); first += n) {
+    const std::int64_t tokens = scale_parts_.columns();
+    c_.be.copy(all_.scale.slice_columns(first / n * tokens, tokens), scale_parts_.slice_rows(first, n));
+  }
+  scale_parts_ = Tensor{};
   return all_;
 }
 

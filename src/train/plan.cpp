@@ -3,6 +3,7 @@
 
 #include "trireme/base/log.h"
 #include "trireme/train/commands.h"
+#include "trireme/train/fp8_weights.h"
 #include "trireme/train/job.h"
 #include "trireme/train/memory_plan.h"
 #include "trireme/train/predict.h"
@@ -59,14 +60,17 @@ double flops_of(const RankPlan& plan) {
   return plan.flops.matmul_flops + plan.flops.attention_flops;
 }
 
+// "fp8 weights" and "inside MPI" are short enough.
+std::string first_word(const std::string& purpose) {
+  return purpose.size() <= 11 ? purpose : purpose.substr(0, purpose.find_first_of(" ,"));
+}
+
 std::string memory_table(const std::vector<RankPlan>& plans) {
-  const std::vector<std::string> short_titles = {"weights", "gradients", "optimizer", "inputs",
-                                                 "saved",   "scratch",   "workspace", "inside MPI"};
   std::vector<Column> columns = {{"layers", layers_text}, {"in flight", slots_text}};
   columns.push_back({"parameters", [](const RankPlan& p) { return count_text(static_cast<double>(p.n_params)); }});
   for (std::size_t i = 0; i < plans[0].memory.size(); ++i) {
-    columns.push_back(
-        {short_titles[i], [i](const RankPlan& p) { return bytes_text(static_cast<double>(p.memory[i].second)); }});
+    columns.push_back({first_word(plans[0].memory[i].first),
+                       [i](const RankPlan& p) { return bytes_text(static_cast<double>(p.memory[i].second)); }});
   }
   columns.push_back({"in all", [](const RankPlan& p) { return bytes_text(static_cast<double>(p.total())); }});
   return table(plans, columns);
@@ -128,6 +132,8 @@ std::string plan_text(const Deck& deck, int n_ranks, const Machine* machine) {
       format("%s parameters on %d rank%s = %s, %s; numbers are of one rank (tp 0, cp 0, dp 0) of each stage.\n\n",
              count_text(static_cast<double>(model.table().n_elements())).c_str(), n_ranks, n_ranks == 1 ? "" : "s",
              to_string(plans[0].here).c_str(), deck.precision.compute.c_str());
+  const std::string fp8 = fp8_lines(deck, model, plans[0].here);
+  if (!fp8.empty()) text += fp8 + "\n";
   text += "Memory (micro-batches in flight per chunk):\n" + memory_table(plans);
   text += "\nWork of one step and bytes sent along each axis:\n" + work_table(plans);
   double most = 0;

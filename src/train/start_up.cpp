@@ -5,6 +5,7 @@
 
 #include "trireme/base/check.h"
 #include "trireme/base/version.h"
+#include "trireme/train/fp8_weights.h"
 
 namespace trireme {
 
@@ -18,19 +19,7 @@ LogLevel log_level_from(const std::string& name) {
 
 namespace {
 
-std::string fp8_line(const Deck& deck) {
-  const PrecisionDeck& p = deck.precision;
-  if (p.compute != "fp8") return "";
-  return format(
-      "            fp8 products in blocks %lld-%lld, recipe %s, %s, fast accumulation: %s; the rest in bf16: "
-      "attention, norms, "
-      "embedding, LM head\n",
-      static_cast<long long>(p.fp8_first_bf16), static_cast<long long>(deck.model.layers - p.fp8_last_bf16 - 1),
-      p.fp8_recipe.c_str(), p.fp8_format == "hybrid" ? "e4m3 with e5m2 gradients" : "e4m3",
-      p.fp8_fast_accumulation.c_str());
-}
-
-std::string model_lines(const Deck& deck, const Model& model) {
+std::string model_lines(const Deck& deck, const Model& model, const GridPoint& here) {
   const ModelDeck& m = model.deck();
   std::string text =
       format("model       %s parameters: %lld layers of %lld, %lld heads of %lld",
@@ -47,7 +36,7 @@ std::string model_lines(const Deck& deck, const Model& model) {
   if (deck.data.mask_documents) text += "\n            attention stays inside each document";
   if (deck.data.reset_positions) text += "\n            positions count from the beginning of each document";
   text += format("\nprecision   %s, optimizer %s\n", deck.precision.compute.c_str(), deck.precision.optimizer.c_str());
-  return text + fp8_line(deck);
+  return text + fp8_lines(deck, model, here);
 }
 
 std::string grid_lines(const Deck& deck, const RankPlan& plan, int n_ranks) {
@@ -91,7 +80,7 @@ std::string start_up_table(const Deck& deck, const Model& model, const RankPlan&
   const ModelFlops flops = flops_per_token(model);
   std::string text =
       "Trireme " + version() + " (" + git_revision() + "), run " + deck.run.name + " in " + deck.run.output + "\n";
-  text += model_lines(deck, model) + grid_lines(deck, plan, n_ranks) + memory_lines(plan);
+  text += model_lines(deck, model, plan.here) + grid_lines(deck, plan, n_ranks) + memory_lines(plan);
   text += format("FLOPs       %s per token causal, %s with full attention\n", count_text(flops.causal).c_str(),
                  count_text(flops.full).c_str());
   for (const std::string& line : lines) text += line + "\n";

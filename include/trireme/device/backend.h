@@ -15,6 +15,7 @@
 #include <string>
 
 #include "trireme/base/philox.h"
+#include "trireme/device/fp8_scaling.h"
 #include "trireme/device/tensor.h"
 
 namespace trireme {
@@ -140,14 +141,24 @@ class Backend {
                          Into into) = 0;  // dw (+)= dy^T x; += into 16 bits may round twice
   virtual void sum_rows(Tensor db_F, Tensor dy_TF /*pitched*/, Into into) = 0;  // db (+)= sum_t dy
 
-  // --- fp8 (e4m3, e5m2): a matrix is stored as q with value q * scale, scale (f32) a power of two (base/fp8.h).
-  // Each row gets its own scale: current scaling in one pass, with nothing to reduce over ranks.
+  // --- fp8 (e4m3, e5m2): a matrix is stored as q with value q * scale (f32, base/fp8.h, fp8_scaling.h).
+  // Each row gets its own scale, a power of two: current scaling in one pass, with nothing to reduce over ranks.
   virtual void quantize_rows(Tensor q_RC, Tensor scale_R, Tensor x_RC /*pitched*/) = 0;
-  // The transposed matrix with one scale, the largest of scale_R, written to every element of scale (any number). An
-  // element changes only where it becomes subnormal.
+  // Each 1 x 128 block or 128 x 128 square, by the shape of scale, gets a scale of its own.
+  virtual void quantize_blocks(Tensor q_RC, Tensor scale, Tensor x_RC /*pitched*/, Scales scales) = 0;
+  // One scale for a matrix that ranks may share: its largest magnitude (=, f32; NaN above infinity above all), what
+  // scale that needs, and q = x * (1 / scale); what is too large becomes the largest number.
+  virtual void largest_magnitude(Tensor out_1, Tensor x_RC /*pitched*/) = 0;
+  virtual void scale_for(Tensor scale_1, Tensor largest_1, DType format, Scales scales) = 0;
+  virtual void quantize(Tensor q_RC, Tensor x_RC /*pitched*/, Tensor scale_1) = 0;
+  // The transposed matrix. From a scale per row: with one scale, the largest of scale_R, written to every element of
+  // scale (any number). From 1 x 128 blocks: to such blocks of the result, each with the largest scale of the square
+  // that it is in. An element changes only where it becomes subnormal (and where scales are no powers of two, as it is
+  // rounded again). From one scale or squares: the same bytes and scales.
   virtual void transpose_quantized(Tensor q_CR, Tensor scale, Tensor q_RC, Tensor scale_R) = 0;
-  // d = addend + bias + a b^T, a and b in fp8 with scales of M and N elements, or of one each. addend may be d or
-  // absent; bias may be absent. Products are added in f32; fast: with fewer bits where the hardware offers that.
+  // d = addend + bias + a b^T, a and b in fp8, both with a scale per row, both with one, or in blocks (one of the two
+  // may be in squares). addend may be d or absent; bias may be absent. Products are added in f32; fast: with fewer bits
+  // where the hardware offers that.
   virtual void matmul_scaled(Tensor d_MN, Tensor a_MK, Tensor a_scale, Tensor b_NK, Tensor b_scale, Tensor bias_N,
                              Tensor addend_MN, Accumulation accumulation) = 0;
 

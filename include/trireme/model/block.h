@@ -71,6 +71,7 @@ class Block {
   Operand normed(Context& c, const NormParams& n, const Linear& next, Tensor mean, Tensor rstd, Tensor x,
                  Arena& arena) const;
   Operand activated(Context& c, Tensor before, Arena& arena) const;
+  Operand activation_gradient(Context& c, Tensor db, Tensor dg, Tensor before) const;
   void forward_up(Context& c, Saved& s, Arena& light) const;
   void project_qkv(Context& c, const MicroBatch& mb, Arena& keep, Saved& s) const;
   void backward_branches(Context& c, const MicroBatch& mb, Tensor dy, Saved& s, Recompute mode) const;

@@ -22,6 +22,7 @@ class Head {
   void logits(Context& c, const MicroBatch& mb, Tensor out, Tensor x) const;
   std::int64_t chunk_tokens(const Context& c, std::int64_t n_tokens) const;
   ParamId weight() const { return weight_; }
+  Linear product() const { return {weight_, -1, 1}; }
 
  private:
   struct Normed {
@@ -29,6 +30,7 @@ class Head {
   };
   Normed norm(Context& c, Tensor x) const;
   CrossEntropy cross_entropy(const Context& c) const;
+  Operand project(Context& c, Tensor logits, Tensor y) const;
   void chunk_loss(Context& c, Tensor logits, Tensor target, const CrossEntropy& ce, bool backward, Tensor loss_1) const;
 
   std::int64_t vocab_;

@@ -13,9 +13,11 @@ namespace trireme {
 Tensor own_tokens(const Context& c, Tensor all_T);
 std::int64_t n_own_tokens(const Context& c, std::int64_t n_tokens);
 
-// One side of a product: a tensor as it is stored, or its FP8 rows with the scale of each (and no tensor).
+// One side of a product: a tensor as it is stored, or its FP8 bytes (rows) with their scales, or both where some
+// products are in FP8 and some are not.
 struct Operand {
   Tensor tensor, rows, scale;
+  Operand fp8() const { return rows ? Operand{{}, rows, scale} : *this; }  // for products in FP8 alone
 };
 
 // All tokens from the slice: x itself, or a gathered copy in scratch; FP8 rows travel as they are, in half the bytes.
@@ -26,7 +28,9 @@ class Entered {
   Operand wait();
 
  private:
+  Context& c_;
   Operand all_;
+  Tensor scale_parts_;  // scales of blocks, of one rank's tokens after the other's
   Ticket ticket_;
 };
 

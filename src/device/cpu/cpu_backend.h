@@ -46,6 +46,10 @@ class CpuBackend : public Backend {
   void matmul_dw(Tensor dw_FC, Tensor dy_TF, Tensor x_TC, Into into) override;
   void sum_rows(Tensor db_F, Tensor dy_TF, Into into) override;
   void quantize_rows(Tensor q_RC, Tensor scale_R, Tensor x_RC) override;
+  void quantize_blocks(Tensor q_RC, Tensor scale, Tensor x_RC, Scales scales) override;
+  void largest_magnitude(Tensor out_1, Tensor x_RC) override;
+  void scale_for(Tensor scale_1, Tensor largest_1, DType format, Scales scales) override;
+  void quantize(Tensor q_RC, Tensor x_RC, Tensor scale_1) override;
   void transpose_quantized(Tensor q_CR, Tensor scale, Tensor q_RC, Tensor scale_R) override;
   void matmul_scaled(Tensor d_MN, Tensor a_MK, Tensor a_scale, Tensor b_NK, Tensor b_scale, Tensor bias_N,
                      Tensor addend_MN, Accumulation accumulation) override;

@@ -22,6 +22,22 @@ __device__ inline unsigned scale_bits(float absmax) {
   return max(exponent, 27U) << 23;  // 2^-100
 }
 
+// fp8_scale() with any scale.
+template <__nv_fp8_interpretation_t Format>
+__device__ inline float scale_of(float absmax, Scales scales) {
+  const float quotient = __fdiv_rn(absmax, k_largest<Format>);
+  if (__float_as_uint(quotient) >= 0x7f800000U) return __uint_as_float(0x7fffffffU);
+  if (scales == Scales::any) return fmaxf(quotient, __uint_as_float(27U << 23));
+  return __uint_as_float(scale_bits<Format>(absmax));
+}
+
+// Bits of the largest magnitude among eight bf16 numbers, NaN above everything, as those of a float.
+__device__ inline unsigned magnitude_bits(const uint4& eight) {
+  const unsigned a = __vmaxu2(eight.x & 0x7fff7fffU, eight.y & 0x7fff7fffU);
+  const unsigned b = __vmaxu2(a, __vmaxu2(eight.z & 0x7fff7fffU, eight.w & 0x7fff7fffU));
+  return max(b & 0xffffU, b >> 16) << 16;
+}
+
 __device__ inline unsigned block_max(unsigned x, unsigned* shared) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) x = max(x, __shfl_xor_sync(0xffffffffU, x, step));

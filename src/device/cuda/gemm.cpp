@@ -43,7 +43,12 @@ std::int64_t alignment_of(const Tensor& t) {
 
 GemmKey key_of(const GemmProblem& p) {
   const auto type = [](const Tensor& t) { return static_cast<std::int64_t>(t.dtype); };
-  const std::int64_t scales = !p.a_scale ? 0 : p.a_scale.count() == 1 ? 1 : 2;
+  // 1: one for all, 2: per row; with blocks 8 or more. fast is 16 in what follows.
+  std::int64_t scales = !p.a_scale ? 0 : p.a_scale.count() == 1 ? 1 : 2;
+  if (p.a_scale.shape.rank == 2) {
+    scales = 8 * (1 + static_cast<std::int64_t>(scaling_of(p.a, p.a_scale)) * 4 +
+                  static_cast<std::int64_t>(scaling_of(p.b, p.b_scale)));
+  }
   const bool fast = p.accumulation == Accumulation::fast;
   return {p.a_transposed * 2 + p.b_transposed + 4 * scales + (fast ? 16 : 0),
           p.m,
@@ -70,6 +75,13 @@ void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attrib
 template <class T>
 void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
   check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+}
+
+cublasLtMatmulMatrixScale_t scale_mode(const Tensor& q, const Tensor& scale) {
+  constexpr cublasLtMatmulMatrixScale_t modes[] = {
+      CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
+      CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F, CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F};
+  return modes[static_cast<std::size_t>(scaling_of(q, scale))];
 }
 
 cublasLtMatrixLayout_t layout(const Tensor& t, std::int64_t rows, std::int64_t columns) {
@@ -111,12 +123,8 @@ struct Gemm::Plan {
 
   void set_epilogue(const GemmProblem& p) const {
     if (p.a_scale) {
-      const auto mode = [](const Tensor& scale) {
-        return scale.count() == 1 ? CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F
-                                  : CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
-      };
-      set(description, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode(p.a_scale));
-      set(description, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode(p.b_scale));
+      set(description, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scale_mode(p.a, p.a_scale));
+      set(description, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scale_mode(p.b, p.b_scale));
       set(description, CUBLASLT_MATMUL_DESC_FAST_ACCUM,
           static_cast<std::int8_t>(p.accumulation == Accumulation::fast ? 1 : 0));
     }

@@ -82,8 +82,12 @@ void CudaBackend::matmul_scaled(Tensor d, Tensor a, Tensor a_scale, Tensor b, Te
   if (addend && !p.accumulate) p.c = addend;
   p.a_scale = b_scale;
   p.b_scale = a_scale;
-  p.accumulation = accumulation;
+  const bool blocks = a_scale.shape.rank == 2;
+  p.accumulation = blocks ? Accumulation::exact : accumulation;  // Hopper adds products of blocks exactly or not at all
+  if (!blocks || p.accumulate || gemm_->can(p)) return gemm_->run(p);
+  p.bias = p.c = Tensor{};
   gemm_->run(p);
+  if (bias || addend) dropout_add(d, d, bias, addend, Tensor{}, 0.0, RandomKey{});
 }
 
 // The product adds the residual as it stores its result, where that beats a second pass.

@@ -81,14 +81,21 @@ class PlanBackend final : public Backend {
   }
   void sum_rows(Tensor, Tensor dy_TF, Into) override { pass(Pass::column_sums, bytes_of(dy_TF)); }
   void quantize_rows(Tensor q, Tensor, Tensor x) override { pass(Pass::quantize, bytes_of(q, x)); }
+  void quantize_blocks(Tensor q, Tensor, Tensor x, Scales) override { pass(Pass::quantize, bytes_of(q, x)); }
+  void largest_magnitude(Tensor, Tensor x) override { pass(Pass::reduce, bytes_of(x)); }
+  void scale_for(Tensor, Tensor, DType, Scales) override {}
+  void quantize(Tensor q, Tensor x, Tensor) override { pass(Pass::quantize, bytes_of(q, x)); }
   void transpose_quantized(Tensor q_CR, Tensor, Tensor q_RC, Tensor) override {
     pass(Pass::quantize, bytes_of(q_CR, q_RC));
   }
-  // One scale for a whole operand: a dw, whose operands were turned so that T runs along both.
-  void matmul_scaled(Tensor d_MN, Tensor a_MK, Tensor a_scale, Tensor b_NK, Tensor, Tensor, Tensor addend_MN,
+  // A dw has operands that were turned so that T runs along both: two in blocks, or two with one scale each and a
+  // result like those of gradients.
+  void matmul_scaled(Tensor d_MN, Tensor a_MK, Tensor a_scale, Tensor b_NK, Tensor b_scale, Tensor, Tensor addend_MN,
                      Accumulation) override {
     const std::int64_t M = d_MN.rows(), N = d_MN.columns(), K = a_MK.columns();
-    if (a_scale.count() == 1)
+    const Scaling scaling = scaling_of(b_NK, b_scale);
+    const bool of_gradient = d_MN.dtype == DType::f32 || (addend_MN && addend_MN.data == d_MN.data);
+    if (scaling == Scaling::block || (a_scale.count() == 1 && of_gradient))
       product({ProductKind::dw, K, M, N, a_MK.dtype});
     else
       product({a_MK.dtype == DType::e5m2 ? ProductKind::dx : ProductKind::forward, M, N, K, b_NK.dtype});

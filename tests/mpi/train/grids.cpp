@@ -99,7 +99,26 @@ const Settings k_llama_fp8 = {"model.layers=4",
                               "precision.fp8_first_bf16=1",
                               "lr.max=0.0003"};
 
+Settings with(Settings settings, const Settings& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+// Between them every recipe with every option, dW in bf16 and the LM head in fp8 among them.
+const Settings k_gpt_current = with(k_gpt_fp8, {"precision.fp8_recipe=current", "precision.fp8_power_of_two=false",
+                                                "precision.fp8_head=true", "model.vocab_multiple=32"});
+const Settings k_llama_current =
+    with(k_llama_fp8, {"precision.fp8_recipe=current", "precision.fp8_weight_gradients=bf16"});
+const Settings k_gpt_block =
+    with(k_gpt_fp8, {"precision.fp8_recipe=block", "model.hidden=256", "precision.fp8_bf16_layers=[1,3]"});
+const Settings k_llama_block = with(k_llama_fp8, {"precision.fp8_recipe=block", "precision.fp8_power_of_two=false",
+                                                  "precision.fp8_head=true", "model.vocab_multiple=32"});
+
 const Settings& settings_of(const std::string& model) {
+  if (model == "gpt_current") return k_gpt_current;
+  if (model == "llama_current") return k_llama_current;
+  if (model == "gpt_block") return k_gpt_block;
+  if (model == "llama_block") return k_llama_block;
   if (model == "gpt2") return k_gpt2;
   if (model == "llama") return k_llama;
   if (model == "window") return k_window;
@@ -170,6 +189,14 @@ const std::vector<Case> k_fp8_cases = {
     {"llama_fp8", {1, 1, 1, 2}, {}},
     {"llama_fp8", {2, 1, 2, 2}, {}},
     {"llama_fp8", {1, 2, 1, 2}, {"precision.fp8_format=e4m3"}},
+    {"gpt_current", {1, 1, 1, 2}, {}},
+    {"gpt_current", {2, 1, 2, 1}, {"parallel.recompute=block"}},
+    {"gpt_current", {1, 1, 1, 2}, {"parallel.sequence=false"}},
+    {"llama_current", {1, 2, 1, 2}, {"parallel.recompute=light"}},
+    {"gpt_block", {1, 1, 1, 2}, {}},
+    {"gpt_block", {2, 1, 2, 1}, {"parallel.recompute=light"}},
+    {"llama_block", {1, 1, 1, 2}, {}},
+    {"llama_block", {2, 2, 1, 2}, {"parallel.recompute=attention"}},
 };
 
 Deck deck_of(const Case& which, const std::string& precision, bool one_rank) {
@@ -253,8 +280,8 @@ int check_cases(const MpiSession& session, const std::string& precision, int onl
     failures += good ? 0 : 1;
     std::string extra;
     for (const std::string& setting : which.extra) extra += " " + setting;
-    std::printf("%-4s %2d %s %-9s %-20s loss %.1e norm %.1e first loss %.6f last %.6f%s\n", good ? "ok" : "FAIL", index,
-                precision.c_str(), which.model, to_string(grid.here()).c_str(), loss, norm, curve.losses.front(),
+    std::printf("%-4s %2d %s %-13s %-20s loss %.1e norm %.1e first loss %.6f last %.6f%s\n", good ? "ok" : "FAIL",
+                index, precision.c_str(), which.model, to_string(grid.here()).c_str(), loss, norm, curve.losses.front(),
                 curve.losses.back(), extra.c_str());
     for (std::size_t i = 0; !good && i < curve.losses.size(); ++i) {
       std::printf("     step %2zu  loss %.16f %.16f  norm %.16f %.16f\n", i + 1, curve.losses[i], reference.losses[i],

@@ -67,17 +67,21 @@ TEST_CASE("codes survive the way through float") {
 }
 
 TEST_CASE("the scale is the smallest power of two that makes the row fit") {
-  CHECK(fp8_scale(448.0F, DType::e4m3) == 1.0F);
-  CHECK(fp8_scale(449.0F, DType::e4m3) == 2.0F);
-  CHECK(fp8_scale(224.0F, DType::e4m3) == 0.5F);
-  CHECK(fp8_scale(57344.0F, DType::e5m2) == 1.0F);
-  CHECK(fp8_scale(0.0F, DType::e4m3) == std::ldexp(1.0F, -100));
-  CHECK(fp8_scale(1e-44F, DType::e4m3) == std::ldexp(1.0F, -100));
-  CHECK(std::isnan(fp8_scale(std::numeric_limits<float>::infinity(), DType::e4m3)));
-  CHECK(std::isnan(fp8_scale(std::nanf(""), DType::e5m2)));
+  constexpr Scales pow2 = Scales::powers_of_two;
+  CHECK(fp8_scale(448.0F, DType::e4m3, pow2) == 1.0F);
+  CHECK(fp8_scale(449.0F, DType::e4m3, pow2) == 2.0F);
+  CHECK(fp8_scale(224.0F, DType::e4m3, pow2) == 0.5F);
+  CHECK(fp8_scale(57344.0F, DType::e5m2, pow2) == 1.0F);
+  CHECK(fp8_scale(0.0F, DType::e4m3, pow2) == std::ldexp(1.0F, -100));
+  CHECK(fp8_scale(1e-44F, DType::e4m3, pow2) == std::ldexp(1.0F, -100));
+  CHECK(std::isnan(fp8_scale(std::numeric_limits<float>::infinity(), DType::e4m3, pow2)));
+  CHECK(std::isnan(fp8_scale(std::nanf(""), DType::e5m2, pow2)));
   for (float x = 1e-6F; x < 1e30F; x *= 1.37F) {
-    const float scale = fp8_scale(x, DType::e4m3);
+    const float scale = fp8_scale(x, DType::e4m3, pow2);
     CHECK(x / scale <= 448.0F);
     CHECK(x / scale > 224.0F);
+    CHECK(fp8_scale(x, DType::e4m3, Scales::any) == x / 448.0F);
   }
+  CHECK(fp8_scale(0.0F, DType::e4m3, Scales::any) == std::ldexp(1.0F, -100));
+  CHECK(std::isnan(fp8_scale(std::numeric_limits<float>::infinity(), DType::e5m2, Scales::any)));
 }

@@ -76,6 +76,141 @@ TEST_CASE("the transposed copy holds the same values with one scale, but for sub
   }
 }
 
+namespace {
+
+double value_at(const Tensor& q, const Tensor& scale, std::int64_t r, std::int64_t c) {
+  const Scaling scaling = scaling_of(q, scale);
+  const std::int64_t place = scaling == Scaling::tensor  ? 0
+                             : scaling == Scaling::row   ? r
+                             : scaling == Scaling::block ? c / 128 * q.rows() + r
+                                                         : r / 128 * scale.columns() + c / 128;
+  return widen_fp8(q.ptr<std::uint8_t>()[r * q.pitch + c], q.dtype) * scale.ptr<float>()[place];
+}
+
+// Values whose sizes differ by powers of two from block to block and from row to row.
+Tensor uneven(Bench& bench, std::int64_t rows, std::int64_t columns) {
+  const Tensor x = bench.random({rows, columns});
+  for (std::int64_t i = 0; i < x.count(); ++i) {
+    const int power = static_cast<int>((i % columns / 128 * 5 + i / columns * 3) % 11) - 6;
+    x.ptr<Bf16>()[i] = Bf16(std::ldexp(static_cast<float>(x.ptr<Bf16>()[i]), power));
+  }
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("a block or square is quantised with the scale that its own largest element needs") {
+  const Scaling scaling = GENERATE(Scaling::block, Scaling::square);
+  const Scales scales = GENERATE(Scales::powers_of_two, Scales::any);
+  const std::int64_t R = 144, C = 304, height = scaling == Scaling::square ? 128 : 1;
+  Bench bench(DType::bf16, 2);
+  const Tensor x = uneven(bench, R, C);
+  Arena arena(bench.backend(), "fp8", 1 << 20);
+  const Tensor q = arena.take(DType::e4m3, {R, C}), scale = arena.take(DType::f32, scale_shape(scaling, R, C));
+
+  bench->quantize_blocks(q, scale, x, scales);
+
+  const Numbers before = bench.read(x);
+  for (std::int64_t r = 0; r < R; r += height) {
+    for (std::int64_t c = 0; c < C; c += 128) {
+      float largest = 0;
+      for (std::int64_t i = r; i < std::min(R, r + height); ++i) {
+        for (std::int64_t j = c; j < std::min(C, c + 128); ++j)
+          largest = std::max(largest, std::abs(static_cast<float>(before[static_cast<std::size_t>(i * C + j)])));
+      }
+      const float step = fp8_scale(largest, DType::e4m3, scales);
+      for (std::int64_t i = r; i < std::min(R, r + height); ++i) {
+        for (std::int64_t j = c; j < std::min(C, c + 128); ++j) {
+          const double exact = before[static_cast<std::size_t>(i * C + j)];
+          const double bound =
+              std::max(std::abs(exact) / 16, std::ldexp(static_cast<double>(step), -10));  // half a last bit
+          CHECK(std::abs(value_at(q, scale, i, j) - exact) <= 1.0001 * bound);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("one scale for a matrix: what it needs, or what it is given") {
+  Bench bench(DType::bf16);
+  const Tensor x = bench.of({2, 3}, {1, -3, 0.5, 900, 0, 0.001});
+  Arena arena(bench.backend(), "fp8", 1 << 16);
+  const Tensor q = arena.take(DType::e4m3, {2, 3}), scale = arena.take(DType::f32, {1}),
+               largest = arena.take(DType::f32, {1});
+
+  bench->largest_magnitude(largest, x);
+  bench->scale_for(scale, largest, DType::e4m3, Scales::powers_of_two);
+  bench->quantize(q, x, scale);
+
+  CHECK(largest.ptr<float>()[0] == 900);
+  CHECK(scale.ptr<float>()[0] == 4);
+  CHECK(value_at(q, scale, 0, 1) == -3);
+  CHECK(value_at(q, scale, 1, 0) == 896);
+  CHECK(value_at(q, scale, 1, 2) == 0);  // below the smallest step of 2^-7
+
+  scale.ptr<float>()[0] = 1;
+  bench->quantize(q, x, scale);
+  CHECK(value_at(q, scale, 1, 0) == 448);  // the largest there is
+}
+
+TEST_CASE("turning blocks, squares and tensors keeps their values, but for subnormals") {
+  const Scaling scaling = GENERATE(Scaling::tensor, Scaling::block, Scaling::square);
+  const std::int64_t R = 144, C = 304;
+  Bench bench(DType::bf16, 2);
+  const Tensor x = uneven(bench, R, C);
+  Arena arena(bench.backend(), "fp8", 1 << 20);
+  const Tensor q = arena.take(DType::e5m2, {R, C}), scale = arena.take(DType::f32, scale_shape(scaling, R, C));
+  const Tensor turned = arena.take(DType::e5m2, {C, R}), after = arena.take(DType::f32, scale_shape(scaling, C, R));
+  if (scaling == Scaling::tensor) {
+    scale.ptr<float>()[0] = 0.125;
+    bench->quantize(q, x, scale);
+  } else {
+    bench->quantize_blocks(q, scale, x, Scales::powers_of_two);
+  }
+
+  bench->transpose_quantized(turned, after, q, scale);
+
+  for (std::int64_t r = 0; r < R; ++r) {
+    for (std::int64_t c = 0; c < C; ++c) {
+      const double value = value_at(q, scale, r, c), found = value_at(turned, after, c, r);
+      if (scaling != Scaling::block) {
+        CHECK(found == value);
+        continue;
+      }
+      const double last_bit = std::ldexp(static_cast<double>(after.ptr<float>()[r / 128 * C + c]), -16);
+      if (std::abs(value) >= 4 * last_bit) CHECK(found == value);
+      CHECK(std::abs(found - value) <= 0.5 * last_bit);
+    }
+  }
+}
+
+TEST_CASE("a product of blocks with squares and of blocks with blocks is that of the values") {
+  const Scaling of_b = GENERATE(Scaling::block, Scaling::square);
+  const std::int64_t M = 48, N = 144, K = 272;
+  Bench bench(DType::bf16, 2);
+  Arena arena(bench.backend(), "fp8", 1 << 20);
+  const Tensor a = arena.take(DType::e5m2, {M, K}), a_scale = arena.take(DType::f32, scale_shape(Scaling::block, M, K));
+  const Tensor b = arena.take(DType::e4m3, {N, K}), b_scale = arena.take(DType::f32, scale_shape(of_b, N, K));
+  bench->quantize_blocks(a, a_scale, uneven(bench, M, K), Scales::powers_of_two);
+  bench->quantize_blocks(b, b_scale, uneven(bench, N, K), Scales::any);
+  const Tensor d = bench.random(DType::f32, {M, N});
+
+  bench->matmul_scaled(d, a, a_scale, b, b_scale, Tensor{}, Tensor{}, Accumulation::exact);
+
+  const Numbers found = bench.read(d);
+  for (std::int64_t m = 0; m < M; ++m) {
+    for (std::int64_t n = 0; n < N; ++n) {
+      double product = 0, size = 0;
+      for (std::int64_t k = 0; k < K; ++k) {
+        const double term = value_at(a, a_scale, m, k) * value_at(b, b_scale, n, k);
+        product += term;
+        size += std::abs(term);
+      }
+      CHECK(std::abs(found[static_cast<std::size_t>(m * N + n)] - product) <= 1e-5 * size);
+    }
+  }
+}
+
 TEST_CASE("a scaled product is the product of the values, with bias and addend, rounded once") {
   Bench bench(DType::bf16, 2);
   Arena arena(bench.backend(), "fp8", 1 << 20);
