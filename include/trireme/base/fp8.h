@@ -13,8 +13,8 @@ std::uint8_t round_fp8(float x, DType format);
 float widen_fp8(std::uint8_t bits, DType format);
 
 // The smallest s >= 2^-100, among powers of two or among all numbers, with absmax / s <= largest_fp8(format) (to
-// rounding); NaN when absmax is not finite. A power of two moves the exponents only: the rounded values do not depend on
-// it unless they become subnormal.
+// rounding); NaN when absmax is not finite. A power of two moves the exponents only: the rounded values do not depend
+// on it unless they become subnormal.
 enum class Scales : std::uint8_t { powers_of_two, any };
 float fp8_scale(float absmax, DType format, Scales scales);
 
