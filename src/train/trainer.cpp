@@ -103,7 +103,18 @@ void Trainer::print_start_up_table() const {
 
 // --- the loop
 
+// What ends all ranks alike ends them at the same place: weights that are still travelling arrive before their memory
+// is given back. (Where ranks fail apart nobody may wait for another.)
 Exit Trainer::run() {
+  try {
+    return train();
+  } catch (const SharedError&) {
+    engine_->params();
+    throw;
+  }
+}
+
+Exit Trainer::train() {
   reporter_->begin(progress_.step, device_time());
   const std::int64_t last = deck_.run.steps;
   if (progress_.step >= last)
@@ -216,7 +227,6 @@ void Trainer::settle() {
   reporter_->step(report);
   if (!trouble.empty()) return recover(report, trouble);
   if (std::isfinite(report.loss) && (!overflow || fp16)) return;
-  engine_->params();  // nothing is left in flight
   throw SharedError(
       Exit::numerics,
       format("step %lld: loss %g, gradient norm %g: not finite. The weights are those of step %lld; lower lr.max, "

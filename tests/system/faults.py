@@ -1,4 +1,4 @@
-"""Saves that fail: an error of one rank's write at a random byte, a full disk, a folder that is gone. No hang, one clear
+"""Saves that fail: an error of one rank's write at a random byte, a full disk, a folder that is gone or read-only. No hang, one clear
 message, older checkpoints untouched; the next run goes on from a committed one with the numbers of an undisturbed run.
 
 --all: 20 errors and 20 full disks. The library that injects errors comes first on the command line:
@@ -10,6 +10,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 
 at = 2 if sys.argv[1:2] == ["--all"] else 1
 LIBRARY = os.path.abspath(sys.argv.pop(at))
@@ -19,7 +20,7 @@ INSPECT = os.path.join(os.path.dirname(job.PROGRAM), "tools", "inspect")
 GRID = ["parallel.tensor=2", "parallel.data=2", "parallel.bucket_mb=0.05"]
 COMMON = ["model.hidden=64", "model.ffn=256", "precision.compute=bf16", "run.steps=12", "checkpoint.every=3",
           "checkpoint.keep=0", "lr.decay=12"]
-SECONDS = 40  # a run takes 3 to 6 alone; a hang lasts for ever
+SECONDS = 120  # a run takes 3 to 6 on an idle machine; a hang lasts for ever
 
 
 class Faults:
@@ -28,6 +29,9 @@ class Faults:
         self.reference = self.train("reference", [], {})
 
     def run(self, output, more, fault):
+        return self.start(output, more, fault).wait(SECONDS)
+
+    def start(self, output, more, fault):
         env = {**os.environ, **({"LD_PRELOAD": LIBRARY} if fault else {}), **fault}
         launcher = job.LAUNCHER
         if fault:
@@ -36,7 +40,7 @@ class Faults:
         started = job.Job(4, ["train", os.path.join(self.folder, "deck.toml"), *COMMON, *GRID,
                               f"run.output={output}", *more], cwd=self.folder, env=env)
         job.LAUNCHER = launcher
-        return started.wait(SECONDS)
+        return started
 
     def train(self, name, more, fault):
         output = os.path.join(self.folder, name)
@@ -155,6 +159,73 @@ def gone(faults):
     faults.report("a file where the folder should be", found, ended)
 
 
+def mounted(*words):
+    return subprocess.run(["mount", *words], capture_output=True).returncode == 0
+
+
+class ReadOnly:
+    """The folder is a file system of its own, which becomes read-only."""
+    text = "Read-only file system"
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.possible = mounted("-t", "tmpfs", "-o", "size=256m", "tmpfs", folder)
+
+    def strike(self):
+        while not mounted("-o", "remount,ro", self.folder):  # busy while a checkpoint is being written
+            time.sleep(0.001)
+
+    def undo(self):
+        mounted("-o", "remount,rw", self.folder)
+
+    def end(self):
+        subprocess.run(["umount", "-l", self.folder], check=self.possible)
+
+
+class Vanished:
+    text, possible = "No such file or directory", True
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def strike(self):
+        os.rename(self.folder, self.folder + ".away")
+
+    def undo(self):
+        os.rename(self.folder + ".away", self.folder)
+
+    def end(self):
+        pass
+
+
+def taken_away(faults, kind, policy):
+    """Something happens to the folder of the checkpoints of a run that goes on. Later it is as before."""
+    faults.n += 1
+    output = os.path.join(faults.folder, f"run{faults.n}")
+    folder = os.path.join(output, "checkpoints")
+    os.makedirs(folder)
+    fault = kind(folder)
+    if not fault.possible:
+        print("skipped: a folder that becomes read-only (this user may not mount a tmpfs)")
+        return
+    try:
+        steps = 20000 if policy == "stop" else 24
+        running = faults.start(output, [f"run.steps={steps}", "checkpoint.keep=3", "checkpoint.at_end=false",
+                                        f"checkpoint.on_error={policy}"], {})
+        deadline = time.monotonic() + SECONDS
+        while not os.path.exists(os.path.join(folder, "latest")) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        fault.strike()
+        ended = running.wait(SECONDS)
+        fault.undo()
+        code, said = (3, ended.err) if policy == "stop" else (0, ended.out)
+        found = [] if ended.code == code else [f"exit code {ended.code}, expected {code}"]
+        found += [f"no message holds: {part}" for part in (fault.text, "older checkpoints are untouched") if part not in said]
+        faults.report(f"{kind.__name__}, {policy}", found + faults.goes_on(output), ended)
+    finally:
+        fault.end()
+
+
 def bytes_in(text, pattern):
     number, unit = re.search(pattern, text).groups()
     return float(number) * {"KiB": 1 << 10, "MiB": 1 << 20}[unit]
@@ -189,6 +260,9 @@ def main():
         injected(faults, random.Random(seed))
         full_disks(faults, random.Random(seed + 1))
         gone(faults)
+        for kind in (ReadOnly, Vanished):
+            for policy in ("stop", "continue"):
+                taken_away(faults, kind, policy)
         no_room(faults)
         print(f"{faults.failures} failures")
     sys.exit(1 if faults.failures else 0)

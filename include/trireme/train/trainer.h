@@ -38,6 +38,7 @@ class Trainer {
     std::string trouble;                 // why there was no update; empty: there was
   };
 
+  Exit train();
   void open_run_folder();
   void print_start_up_table() const;
   void burn_in_devices() const;
