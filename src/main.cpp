@@ -55,7 +55,9 @@ void add_generate_options(po::options_description& options, GenerateRequest& r) 
       "top-p", po::value(&o.sampling.top_p), "generate: only the most probable tokens up to this sum (1)")(
       "seed", po::value(&o.sampling.seed), "generate: another seed, another text (1)")("batch", po::value(&r.batch),
                                                                                        "generate: texts at a time (8)")(
-      "tokenizer", po::value(&r.tokenizer), "generate: file or folder of the tokenizer, or byte");
+      "tokenizer", po::value(&r.tokenizer), "generate: file or folder of the tokenizer, or byte")(
+      "specials", po::value<std::string>()->default_value("token"),
+      "generate: what spells a special token in a prompt becomes that token, or stays text");
 }
 
 Arguments parse_arguments(int argc, char** argv) {
@@ -107,6 +109,10 @@ Arguments parse_arguments(int argc, char** argv) {
   if (values.count("trace") > 0) arguments.overrides.emplace_back("log.trace=true");
   if (values.count("prompt") > 0) arguments.generate.prompt = values["prompt"].as<std::string>();
   if (values.count("tokens") > 0) arguments.generate.tokens = values["tokens"].as<std::int64_t>();
+  const auto specials = values["specials"].as<std::string>();
+  if (specials != "token" && specials != "text")
+    throw SharedError(Exit::usage, "--specials " + specials + ": expected one of token, text");
+  arguments.generate.specials = specials == "token" ? Spelled::token : Spelled::text;
   arguments.generate.path = arguments.deck;
   if (values.count("ranks") > 0) arguments.ranks = values["ranks"].as<int>();
   arguments.plan.search = values.count("search") > 0;

@@ -168,8 +168,10 @@ std::string FileSource::describe() const {
   const std::string what = kind_ == Kind::text ? " text" : std::string(" token");
   std::string elements;
   if (kind_ == Kind::tokens) elements = std::string(" (") + name_of(parts_.front().element) + ")";
+  const auto with_modes = [](const Part& part) { return part.index && part.index->has_modes(); };
+  const bool modes = std::any_of(parts_.begin(), parts_.end(), with_modes);
   return std::to_string(parts_.size()) + what + files + count_text(static_cast<double>(n_tokens_)) + " tokens" +
-         elements;
+         elements + (modes ? "; the .idx gives sequences a mode (multimodal data), which is ignored" : "");
 }
 
 std::string FileSource::fingerprint() const {

@@ -43,6 +43,7 @@ Element element_of(const std::string& path, int code) {
 
 struct Header {
   Element element;
+  bool has_modes;
   std::int64_t n_sequences,
       n_documents;  // n_documents: length of the document index, one more than there are documents
 };
@@ -65,14 +66,12 @@ Header read_header(const InputFile& file) {
   const std::uint64_t expected = 12 * n_sequences + 8 * n_documents;
   const std::string counts =
       std::to_string(n_sequences) + " sequences and " + std::to_string(n_documents) + " document entries";
-  if (possible && n_sequences > 0 && room == expected + n_sequences) {
-    refuse(path, "holds a mode per sequence (multimodal data), expected text only");
-  }
-  if (!possible || room != expected) {
+  const bool has_modes = possible && n_sequences > 0 && room == expected + n_sequences;
+  if (!possible || (room != expected && !has_modes)) {
     refuse(path, "has " + std::to_string(file.size()) + " bytes, but " + counts + " need " +
                      (possible ? std::to_string(expected + k_header_bytes) : "far more"));
   }
-  return {element, static_cast<std::int64_t>(n_sequences), static_cast<std::int64_t>(n_documents)};
+  return {element, has_modes, static_cast<std::int64_t>(n_sequences), static_cast<std::int64_t>(n_documents)};
 }
 
 // Sequences [block.first, block.last): each must begin where the one before ended, and the last must end with the .bin.
@@ -138,6 +137,7 @@ MegatronIndex::MegatronIndex(const std::string& idx_path, const std::string& bin
     check_sequences(file_, header, block, bin_path, bin_bytes);
   for (const Range& block : entry_blocks(header.n_documents)) check_documents(file_, header, block);
   element_ = header.element;
+  has_modes_ = header.has_modes;
   n_sequences_ = header.n_sequences;
   n_entries_ = header.n_documents;
 }

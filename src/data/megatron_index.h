@@ -20,6 +20,7 @@ class MegatronIndex {
   Element element() const { return element_; }
   std::int64_t n_documents() const { return n_entries_ - 1; }
   std::int64_t n_sequences() const { return n_sequences_; }
+  bool has_modes() const { return has_modes_; }  // a byte for each sequence (multimodal data), which is not looked at
   std::vector<std::int32_t> lengths(Range sequences) const;  // in tokens
   std::vector<std::int64_t> ends(Range documents) const;     // the sequence behind each of them
   // Tokens of [first, first + count) where a document begins; of documents without tokens there is no trace.
@@ -31,6 +32,7 @@ class MegatronIndex {
 
   InputFile file_;
   Element element_;
+  bool has_modes_;
   std::int64_t n_sequences_, n_entries_;  // the document index has one entry more than there are documents
 };
 

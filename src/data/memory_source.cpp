@@ -40,7 +40,7 @@ std::unique_ptr<MemorySource> tokenize_text(const std::vector<std::string>& path
     hash.add(text.size());
     hash.add(std::as_bytes(std::span(text)));
     made.starts.push_back(static_cast<std::int64_t>(made.ids.size()));
-    tokenizer.append(text, made.ids);
+    tokenizer.append(text, Spelled::token, made.ids);
     if (eod >= 0) made.ids.push_back(static_cast<std::int32_t>(eod));
   }
   const auto n = static_cast<std::int64_t>(made.ids.size());

@@ -9,6 +9,7 @@
 
 #include "megatron_index.h"
 #include "trireme/base/check.h"
+#include "trireme/base/log.h"
 
 namespace trireme {
 
@@ -107,6 +108,8 @@ void TokenWriter::add_files(const std::string& prefix) {
   if (index.element() != element_)
     throw Error(Exit::data, bin + " has elements " + name_of(index.element()) + ", but " + prefix_ + ".bin has " +
                                 name_of(element_) + "; files of one element can be merged");
+  if (index.has_modes())
+    log().warn(prefix + ".idx gives sequences a mode (multimodal data); modes are left out of the result");
   const auto before = static_cast<std::int64_t>(lengths_.size());
   for (std::int64_t i = 0; i < index.n_sequences(); i += k_block) {
     const auto lengths = index.lengths({i, std::min(i + k_block, index.n_sequences())});

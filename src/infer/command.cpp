@@ -52,10 +52,11 @@ std::vector<std::string> read_prompts(const std::string& path) {
   return prompts;
 }
 
-std::vector<std::int32_t> ids_of(const std::string& text, const Tokenizer& tokenizer, const Weights& weights) {
+std::vector<std::int32_t> ids_of(const std::string& text, Spelled specials, const Tokenizer& tokenizer,
+                                 const Weights& weights) {
   std::vector<std::int32_t> ids;
   if (const auto begin = tokenizer.begin_of_document()) ids.push_back(*begin);
-  tokenizer.append(text, ids);
+  tokenizer.append(text, specials, ids);
   const std::optional<std::int32_t> end = tokenizer.end_of_document();
   if (ids.empty() && (end || weights.end)) ids.push_back(end ? *end : static_cast<std::int32_t>(*weights.end));
   if (ids.empty()) throw Error(Exit::usage, "an empty prompt, and no token that begins a document: give some text");
@@ -137,7 +138,7 @@ void run_generate(const GenerateRequest& request, const Weights& weights, const 
   const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(request, weights);
   const std::vector<std::string> texts = request.prompt ? std::vector{*request.prompt} : read_prompts(request.prompts);
   std::vector<std::vector<std::int32_t>> prompts;
-  for (const std::string& text : texts) prompts.push_back(ids_of(text, *tokenizer, weights));
+  for (const std::string& text : texts) prompts.push_back(ids_of(text, request.specials, *tokenizer, weights));
   GenerateOptions options = request.options;
   options.tokens = tokens_of(request, weights.deck.model, longest_of(prompts));
   if (weights.end) options.end = weights.end;

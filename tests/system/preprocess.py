@@ -77,6 +77,27 @@ def plain_text(at):
     assert [len(row) for row in read(at / "s")] == [3000001, 4]
 
 
+def special_tokens(at):
+    """What spells a special token becomes it, unless it shall stay text; the end of a document is a token in both."""
+    (at / "t.txt").write_text("a<|endoftext|>b")
+    run("tokenize", at / "t.txt", "-o", at / "t1", "--tokenizer", GPT2)
+    assert read(at / "t1") == [[64, 50256, 65, 50256]], read(at / "t1")
+    run("tokenize", at / "t.txt", "-o", at / "t2", "--tokenizer", GPT2, "--specials", "text")
+    assert read(at / "t2") == [[64, 27, 91, 437, 1659, 5239, 91, 29, 65, 50256]], read(at / "t2")
+    assert "expected one of" in run("tokenize", at / "t.txt", "-o", at / "t3", "--specials", "what", code=2)
+
+
+def modes(at):
+    """An .idx with a mode for each sequence merges as one without; the note says that modes are left out."""
+    (at / "u.txt").write_text("one")
+    run("tokenize", at / "u.txt", "-o", at / "u1")
+    run("tokenize", at / "u.txt", "-o", at / "u2")
+    (at / "u2.idx").write_bytes((at / "u1.idx").read_bytes() + b"\1")
+    assert "modes are left out" in run("merge", at / "u2", "-o", at / "u3")
+    for end in (".bin", ".idx"):
+        assert (at / f"u3{end}").read_bytes() == (at / f"u1{end}").read_bytes(), end
+
+
 def malformed(at):
     (at / "bad.jsonl").write_bytes(b'{"text":"ok"}\n{"text":5}\n\n{"te\n{"x":"y"}\r\n[1]\n{"text":""}\n'
                                    b'{"text":"\xff"}\n{"text":{"text":"in"}}\n{"a":{"text":"in"},"text":"fine"}')
@@ -164,7 +185,7 @@ def training(at):
 
 
 def main():
-    for check in (forms_of_files, plain_text, malformed, refusals, merging, inspecting, training):
+    for check in (forms_of_files, plain_text, special_tokens, modes, malformed, refusals, merging, inspecting, training):
         with tempfile.TemporaryDirectory() as folder:
             check(Path(folder))
         print("ok", check.__name__)

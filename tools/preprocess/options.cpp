@@ -46,6 +46,8 @@ po::options_description described(Options& o) {
   add("tokenizer", po::value(&o.tokenizer)->default_value(o.tokenizer),
       "tokenize: byte, a tokenizer file or its folder");
   add("eod", po::value(&o.eod), "tokenize: the token behind each document (default: the tokenizer's)");
+  add("specials", po::value<std::string>()->default_value("token"),
+      "tokenize: text that spells a special token (\"<|endoftext|>\") becomes that token, or stays text");
   add("no-eod", "tokenize: nothing behind documents");
   add("bod", po::bool_switch(&o.with_bod), "tokenize: the tokenizer's token before each document");
   add("dtype", po::value(&o.dtype)->default_value(o.dtype),
@@ -99,6 +101,8 @@ Options read_options(int argc, char** argv) {
                         {{"file", Documents::file}, {"line", Documents::line}, {"paragraph", Documents::paragraph}});
   o.malformed = chosen<Malformed>("malformed", values["malformed"].as<std::string>(),
                                   {{"stop", Malformed::stop}, {"skip", Malformed::skip}});
+  o.specials = chosen<trireme::Spelled>("specials", values["specials"].as<std::string>(),
+                                        {{"token", trireme::Spelled::token}, {"text", trireme::Spelled::text}});
   o.with_eod = values.count("no-eod") == 0;
   if (o.special.empty()) o.special = {"<|endoftext|>"};
   if (o.threads == 0) o.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "corpus.h"
+#include "trireme/data/tokenizer.h"
 
 enum class Malformed { stop, skip };
 
@@ -15,6 +16,7 @@ struct Options {
   std::vector<std::string> special;
   CorpusOptions corpus;
   Malformed malformed = Malformed::stop;
+  trireme::Spelled specials = trireme::Spelled::token;
   bool with_eod = true, with_bod = false, overwrite = false;
   int threads = 0;
   std::int64_t vocab = 32768, min_frequency = 2;

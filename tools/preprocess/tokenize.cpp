@@ -56,7 +56,7 @@ Encoded encode(const Batch& batch, const Options& options, const Tokenizer& toke
     }
     made.n_text += static_cast<std::int64_t>(text->size());
     if (edges.begin) made.ids.push_back(*edges.begin);
-    tokenizer.append(*text, made.ids);
+    tokenizer.append(*text, options.specials, made.ids);
     if (edges.end) made.ids.push_back(*edges.end);
     made.ends.push_back(made.ids.size());
   }

@@ -12,15 +12,20 @@
 
 namespace trireme {
 
+// What text that spells a special token ("<|endoftext|>") becomes: that token, as in Hugging Face tokenizers, or what
+// its characters are, as with their encode_special_tokens and tiktoken's encode_ordinary. Added tokens that the file
+// does not call special are found in both.
+enum class Spelled : std::uint8_t { token, text };
+
 // Text that is not valid UTF-8 is read with U+FFFD for every ill-formed part, as Python's
-// bytes.decode(errors="replace") does; only the byte tokenizer keeps such bytes. Text that spells a special token
-// ("<|endoftext|>") becomes that token, as in Hugging Face tokenizers.
+// bytes.decode(errors="replace") does; only the byte tokenizer keeps such bytes. Byte and
+// SentencePiece tokenizers never read special tokens from text.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   virtual std::int64_t vocab_size() const = 0;  // the largest id + 1
   // Adds the ids of `text` to `ids`. Safe from several threads.
-  virtual void append(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
+  virtual void append(std::string_view text, Spelled specials, std::vector<std::int32_t>& ids) const = 0;
   // The bytes that token `id` stands for inside a text: a character may be spread over several tokens. Special tokens
   // are spelled out; ids without a token (holes, padding of the vocabulary) are empty.
   virtual std::string_view piece(std::int32_t id) const = 0;
@@ -32,7 +37,7 @@ class Tokenizer {
   virtual std::string describe() const = 0;     // "byte-level BPE, 50257 tokens (vocab.json, merges.txt)"
   virtual std::string fingerprint() const = 0;  // of the contents of its files: another tokenizer, another fingerprint
 
-  std::vector<std::int32_t> encode(std::string_view text) const;
+  std::vector<std::int32_t> encode(std::string_view text) const;  // with Spelled::token
   // decode(encode(x)) = x for all valid UTF-8 with byte-level tokenizers. Ids cut inside a character give its bytes.
   std::string decode(std::span<const std::int32_t> ids) const;
 };

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "trireme/data/tokenizer.h"
 #include "trireme/infer/generator.h"
 
 namespace trireme {
@@ -13,6 +14,7 @@ struct GenerateRequest {
   std::optional<std::string> prompt;  // one text, streamed to the terminal
   std::string prompts, output;        // JSON lines with "prompt" in, and with "text" out (empty: standard output)
   std::string tokenizer;              // empty: the one that the weights name
+  Spelled specials = Spelled::token;  // in the prompts
   std::int64_t batch = 8;             // texts at a time
   std::optional<std::int64_t>
       tokens;               // most new tokens of a text; absent: 128, or what learned positions leave room for

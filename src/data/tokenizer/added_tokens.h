@@ -18,6 +18,7 @@ struct AddedToken {
   std::string text;
   std::int32_t id;
   bool takes_space_before = false, takes_space_behind = false;  // "lstrip", "rstrip"
+  bool special = true;
 };
 
 class AddedTokens {

@@ -12,7 +12,7 @@ ByteTokenizer::ByteTokenizer() {
   for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<char>(i);
 }
 
-void ByteTokenizer::append(std::string_view text, std::vector<std::int32_t>& ids) const {
+void ByteTokenizer::append(std::string_view text, Spelled /*specials*/, std::vector<std::int32_t>& ids) const {
   for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
 }
 

@@ -12,7 +12,7 @@ class ByteTokenizer final : public Tokenizer {
  public:
   ByteTokenizer();
   std::int64_t vocab_size() const override { return k_byte_vocab; }
-  void append(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void append(std::string_view text, Spelled specials, std::vector<std::int32_t>& ids) const override;
   std::string_view piece(std::int32_t id) const override;
   std::optional<std::int32_t> id_of(std::string_view token) const override;
   std::optional<std::int32_t> end_of_document() const override { return k_byte_eod; }

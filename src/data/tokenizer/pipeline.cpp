@@ -43,10 +43,14 @@ PipelineTokenizer::PipelineTokenizer(PipelineParts parts) : parts_(std::move(par
   require(parts_.cutters.size() <= std::tuple_size_v<decltype(Workspace::cut)>,
           "more cutters than a workspace has room");
   MatchSpace space;
-  for (AddedToken& token : parts_.added) added_.add(std::move(token));
+  for (const AddedToken& token : parts_.added) {
+    added_.as_is.add(token);
+    if (!token.special) ordinary_.as_is.add(token);
+  }
   for (AddedToken& token : parts_.added_normalized) {
     normalize(parts_.normalizers, token.text, space);
-    added_normalized_.add(std::move(token));
+    added_.normalized.add(token);
+    if (!token.special) ordinary_.normalized.add(token);
   }
   id_of_byte_.resize(256, -1);
   for (std::size_t byte = 0; byte < 256; ++byte) {
@@ -80,7 +84,7 @@ std::string_view PipelineTokenizer::piece(std::int32_t id) const {
 }
 
 std::optional<std::int32_t> PipelineTokenizer::id_of(std::string_view token) const {
-  for (const AddedTokens* added : {&added_, &added_normalized_}) {
+  for (const AddedTokens* added : {&added_.as_is, &added_.normalized}) {
     if (const auto id = added->id_of(token)) return id;
   }
   return parts_.vocabulary.find(token);
@@ -90,7 +94,7 @@ std::string PipelineTokenizer::describe() const {
   return parts_.what + ", " + std::to_string(vocab_size()) + " tokens (" + parts_.files + ")";
 }
 
-void PipelineTokenizer::append(std::string_view text, Ids& ids) const {
+void PipelineTokenizer::append(std::string_view text, Spelled specials, Ids& ids) const {
   std::unique_ptr<Workspace> space;
   {
     const std::lock_guard lock(mutex_);
@@ -100,18 +104,18 @@ void PipelineTokenizer::append(std::string_view text, Ids& ids) const {
     }
   }
   if (!space) space = std::make_unique<Workspace>();
-  encode_text(well_formed(text, space->repaired), *space, ids);
+  encode_text(well_formed(text, space->repaired), specials == Spelled::token ? added_ : ordinary_, *space, ids);
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(space));
 }
 
-void PipelineTokenizer::encode_text(std::string_view text, Workspace& space, Ids& ids) const {
+void PipelineTokenizer::encode_text(std::string_view text, const Added& added, Workspace& space, Ids& ids) const {
   std::int64_t done = 0;
   const auto part = [&](std::int64_t last) {
     const auto first = static_cast<std::size_t>(done);
-    encode_rest({text.substr(first, static_cast<std::size_t>(last) - first), done == 0}, space, ids);
+    encode_rest({text.substr(first, static_cast<std::size_t>(last) - first), done == 0}, added.normalized, space, ids);
   };
-  while (const auto found = added_.find(text, done)) {
+  while (const auto found = added.as_is.find(text, done)) {
     part(found->place.first);
     ids.push_back(found->id);
     done = found->place.last;
@@ -119,7 +123,7 @@ void PipelineTokenizer::encode_text(std::string_view text, Workspace& space, Ids
   part(static_cast<std::int64_t>(text.size()));
 }
 
-void PipelineTokenizer::encode_rest(Piece piece, Workspace& space, Ids& ids) const {
+void PipelineTokenizer::encode_rest(Piece piece, const AddedTokens& added, Workspace& space, Ids& ids) const {
   if (piece.text.empty()) return;
   if (!parts_.normalizers.empty()) {
     space.normal.assign(piece.text);
@@ -132,7 +136,7 @@ void PipelineTokenizer::encode_rest(Piece piece, Workspace& space, Ids& ids) con
     const auto first = static_cast<std::size_t>(done);
     cut(0, {text.substr(first, static_cast<std::size_t>(last) - first), piece.at_start && done == 0}, space, ids);
   };
-  while (const auto found = added_normalized_.find(text, done)) {
+  while (const auto found = added.find(text, done)) {
     part(found->place.first);
     ids.push_back(found->id);
     done = found->place.last;

@@ -43,7 +43,7 @@ class PipelineTokenizer final : public Tokenizer {
   explicit PipelineTokenizer(PipelineParts parts);
   ~PipelineTokenizer() override;
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(parts_.pieces.size()); }
-  void append(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void append(std::string_view text, Spelled specials, std::vector<std::int32_t>& ids) const override;
   std::string_view piece(std::int32_t id) const override;
   std::optional<std::int32_t> id_of(std::string_view token) const override;
   std::optional<std::int32_t> end_of_document() const override { return parts_.end_of_document; }
@@ -55,8 +55,11 @@ class PipelineTokenizer final : public Tokenizer {
  private:
   struct Workspace;  // what one thread needs
   using Ids = std::vector<std::int32_t>;
-  void encode_text(std::string_view text, Workspace& space, Ids& ids) const;
-  void encode_rest(Piece piece, Workspace& space, Ids& ids) const;
+  struct Added {
+    AddedTokens as_is, normalized;
+  };
+  void encode_text(std::string_view text, const Added& added, Workspace& space, Ids& ids) const;
+  void encode_rest(Piece piece, const AddedTokens& added, Workspace& space, Ids& ids) const;
   void cut(std::size_t step, Piece piece, Workspace& space, Ids& ids) const;
   void encode_word(std::string_view word, Workspace& space, Ids& ids) const;
   void encode_part(std::string_view word, Workspace& space, Ids& ids) const;
@@ -65,7 +68,7 @@ class PipelineTokenizer final : public Tokenizer {
   bool words_are_independent() const;
 
   PipelineParts parts_;
-  AddedTokens added_, added_normalized_;
+  Added added_, ordinary_;                // all, and those that are not special
   std::vector<std::int32_t> id_of_byte_;  // -1: no token
   bool cuts_before_metaspace_ = false;
   mutable std::mutex mutex_;

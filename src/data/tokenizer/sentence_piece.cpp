@@ -34,7 +34,7 @@ class SentencePiece final : public Tokenizer {
  public:
   SentencePiece(const std::string& path, const std::string& model);
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(pieces_.size()); }
-  void append(std::string_view text, std::vector<std::int32_t>& ids) const override;
+  void append(std::string_view text, Spelled specials, std::vector<std::int32_t>& ids) const override;
   std::string_view piece(std::int32_t id) const override;
   std::optional<std::int32_t> id_of(std::string_view token) const override;
   std::optional<std::int32_t> end_of_document() const override { return id_if_set(processor_.eos_id()); }
@@ -64,7 +64,7 @@ SentencePiece::SentencePiece(const std::string& path, const std::string& model)
   drops_first_space_ = !pieces.empty() && pieces.front().starts_with(k_metaspace);
 }
 
-void SentencePiece::append(std::string_view text, std::vector<std::int32_t>& ids) const {
+void SentencePiece::append(std::string_view text, Spelled /*specials*/, std::vector<std::int32_t>& ids) const {
   std::string storage;
   const std::string_view repaired = well_formed(text, storage);
   std::vector<int> made;

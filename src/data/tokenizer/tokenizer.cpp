@@ -6,7 +6,7 @@ namespace trireme {
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<std::int32_t> ids;
-  append(text, ids);
+  append(text, Spelled::token, ids);
   return ids;
 }
 

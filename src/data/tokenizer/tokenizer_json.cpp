@@ -97,12 +97,12 @@ void add_added_token(const JsonPlace& place, PipelineParts& parts) {
   const std::string text = place.text("content");
   if (!id.value().is_number_integer() || id.value() < 0 || id.value() >= 1 << 24)
     id.refuse("is " + id.value().dump() + ", expected an id");
-  AddedToken token{text, id.value().get<std::int32_t>(), place.flag("lstrip", false), place.flag("rstrip", false)};
+  AddedToken token{text, id.value().get<std::int32_t>(), place.flag("lstrip", false), place.flag("rstrip", false),
+                   place.flag("special", false)};
   const auto i = static_cast<std::size_t>(token.id);
   parts.pieces.resize(std::max(parts.pieces.size(), i + 1));
   parts.pieces[i] = text;
-  (place.flag("normalized", !place.flag("special", false)) ? parts.added_normalized : parts.added)
-      .push_back(std::move(token));
+  (place.flag("normalized", !token.special) ? parts.added_normalized : parts.added).push_back(std::move(token));
 }
 
 void read_steps(const JsonPlace& root, PipelineParts& parts, Decoding& decoding) {

@@ -44,7 +44,7 @@ TEST_CASE("a Megatron index that contradicts itself, the .bin or the deck is ref
   CHECK_THAT(error("short"), Contains("3: ") && Contains("has 5 bytes"));
   CHECK_THAT(error(index.bytes() + "x"), Contains("has 83 bytes") && Contains("need 82"));
   CHECK_THAT(error(index.bytes().substr(0, 60)), Contains("has 60 bytes"));
-  CHECK_THAT(error(index.bytes() + std::string(2, '\0')), Contains("multimodal"));
+  CHECK_THAT(error(index.bytes() + std::string(3, '\0')), Contains("has 85 bytes") && Contains("need 82"));
   CHECK_THAT(changed([](auto& x) { x.magic[0] = 'X'; }), Contains("MMIDIDX"));
   CHECK_THAT(changed([](auto& x) { x.version = 2; }), Contains("version is 2, expected 1"));
   CHECK_THAT(changed([](auto& x) { x.code = 7; }), Contains("floating-point"));
@@ -58,6 +58,23 @@ TEST_CASE("a Megatron index that contradicts itself, the .bin or the deck is ref
   CHECK_THAT(changed([](auto& x) { x.documents[1] = 5; }), Contains("document index decreases"));
   data.dtype = "i32";
   CHECK_THAT(error(index.bytes()), Contains("data.dtype = \"i32\"") && Contains("says u16"));
+}
+
+TEST_CASE("modes of sequences are ignored with a note") {
+  const TemporaryFolder folder;
+  folder.write("a.bin", bytes_of(std::vector<std::uint16_t>{7, 8, 9, 10, 11}));
+  const std::string plain = index_of(8, 2, {2, 3}).bytes();
+  folder.write("a.idx", plain);
+  const TokenSplit without = open_all(deck_of("tokens", {folder / "a"}));
+  folder.write("a.idx", plain + std::string("\0\1", 2));
+
+  const TokenSplit with = open_all(deck_of("tokens", {folder / "a"}));
+
+  CHECK(all_ids(*with.training) == all_ids(*without.training));
+  CHECK(with.training->document_starts(0, 5) == without.training->document_starts(0, 5));
+  CHECK(with.training->fingerprint() == without.training->fingerprint());
+  CHECK_THAT(with.training->describe(), Contains("mode (multimodal data), which is ignored"));
+  CHECK_THAT(without.training->describe(), !Contains("multimodal"));
 }
 
 TEST_CASE("absurd counts in a Megatron index do not allocate") {

@@ -54,4 +54,36 @@ TEST_CASE("a megabyte of English gives the tokens of Hugging Face's and OpenAI's
   CHECK(tokenizer->decode(ids) == text);
 }
 
+TEST_CASE("text that spells a special token stays text where that is asked for") {
+  for (const char* name : {"gpt2", "llama3_style", "qwen"}) {
+    const auto tokenizer = open_known(name);
+    const std::string special(tokenizer->piece(*tokenizer->end_of_document()));
+    const std::string text = "a" + special + "\n" + special + "b";
+    Ids as_text, without;
+
+    tokenizer->append(text, Spelled::text, as_text);
+    tokenizer->append("a quite ordinary text", Spelled::text, without);
+
+    INFO(name << " " << special);
+    const auto count = [&](const Ids& ids) {
+      return std::count(ids.begin(), ids.end(), *tokenizer->end_of_document());
+    };
+    CHECK(count(tokenizer->encode(text)) == 2);
+    CHECK(count(as_text) == 0);
+    CHECK(tokenizer->decode(as_text) == text);
+    CHECK(without == tokenizer->encode("a quite ordinary text"));
+  }
+}
+
+TEST_CASE("an added token that is not special is found whatever special tokens become") {
+  const auto tokenizer = open_known("qwen");
+  const auto id = tokenizer->id_of("<tool_call>");
+  REQUIRE(id.has_value());
+  Ids ids;
+
+  tokenizer->append("x<tool_call>", Spelled::text, ids);
+
+  CHECK(ids.back() == *id);
+}
+
 }  // namespace trireme
