@@ -8,7 +8,7 @@ function(trireme_system_test name script)
   set_tests_properties(system.${name} PROPERTIES LABELS mpi TIMEOUT 600 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
 endfunction()
 
-foreach(script commands bad_inputs disturbed endings report trace trouble resume convert)
+foreach(script commands planning bad_inputs disturbed endings report trace trouble resume convert)
   trireme_system_test(${script} ${script})
 endforeach()
 if(NOT TRIREME_SANITIZE)  # shadow memory is not planned

@@ -85,6 +85,12 @@ Cost::Cost(const Machine& machine, const std::string& precision) : machine_(mach
   if (!left.empty())
     throw Error(Exit::usage, "the machine table " + machine.file + ": bandwidth." + left.begin()->first +
                                  " is no pass that the program knows");
+  for (int i = 0; i < k_n_exchanges; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::string name = name_of(static_cast<ExchangeKind>(i));
+    if (const auto found = machine.node.find(name); found != machine.node.end()) node_[at] = found->second;
+    if (const auto found = machine.network.find(name); found != machine.network.end()) network_[at] = found->second;
+  }
   bandwidth_ = passes_[static_cast<std::size_t>(Pass::elementwise)];
 }
 
@@ -123,24 +129,29 @@ double Cost::product(const Product& p) const {
 }
 
 double Cost::attention(const AttentionShape& shape, DType dtype, double flops, ProductKind direction) const {
-  const auto& table = rates_of(machine_.attention, precision_of(dtype), "rates in [attention]", machine_);
-  Nearby nearby;
-  for (const AttentionRates& r : table) {
-    const double dD = 2 * octaves(shape.head_dim, r.head_dim), dS = octaves(shape.k_rows, r.sequence);
-    nearby.add(dD * dD + dS * dS, 1 / (direction == ProductKind::forward ? r.forward : r.backward));
+  const Key key{static_cast<int>(direction), shape.head_dim, shape.k_rows, 0, static_cast<int>(dtype)};
+  auto found = known_attention_.find(key);
+  if (found == known_attention_.end()) {
+    Nearby nearby;
+    for (const AttentionRates& r :
+         rates_of(machine_.attention, precision_of(dtype), "rates in [attention]", machine_)) {
+      const double dD = 2 * octaves(shape.head_dim, r.head_dim), dS = octaves(shape.k_rows, r.sequence);
+      nearby.add(dD * dD + dS * dS, 1 / (direction == ProductKind::forward ? r.forward : r.backward));
+    }
+    found = known_attention_.emplace(key, nearby.mean() / machine_.sustained).first;
   }
-  return flops * nearby.mean() / machine_.sustained + machine_.launch;
+  return flops * found->second + machine_.launch;
 }
 
 double Cost::pass(Pass pass, double bytes) const {
   return bytes == 0 ? 0 : bytes / passes_[static_cast<std::size_t>(pass)] + machine_.launch;
 }
 
-const Wire& Cost::wire(const std::map<std::string, Wire>& wires, ExchangeKind kind, const char* where) const {
-  const auto found = wires.find(name_of(kind));
-  if (found == wires.end())
-    throw Error(Exit::usage, "the machine table " + machine_.file + " lacks " + where + "." + name_of(kind));
-  return found->second;
+const Wire& Cost::wire(const std::array<std::optional<Wire>, k_n_exchanges>& wires, ExchangeKind kind,
+                       const char* where) const {
+  const std::optional<Wire>& found = wires[static_cast<std::size_t>(kind)];
+  if (!found) throw Error(Exit::usage, "the machine table " + machine_.file + " lacks " + where + "." + name_of(kind));
+  return *found;
 }
 
 double Cost::exchange(const Exchange& e) const {
@@ -153,13 +164,13 @@ double Cost::exchange(const Exchange& e) const {
   const bool one_node = in_node == e.size;
   double latency = 0, bandwidth = 0;
   if (in_node > 1 || one_node) {
-    const Wire& node = wire(machine_.node, e.kind, "node");
+    const Wire& node = wire(node_, e.kind, "node");
     latency += node.latency;
     bandwidth = node.bandwidth;
   }
   if (!one_node) {
     // A collective of several ranks per node uses the network devices of all of them; a ring has one way out.
-    const Wire& network = wire(machine_.network, e.kind, "network");
+    const Wire& network = wire(network_, e.kind, "network");
     const bool ring = e.kind == ExchangeKind::shift || e.kind == ExchangeKind::send;
     const double out = network.bandwidth * (ring ? 1 : in_node);
     latency += network.latency * std::ceil(std::log2(static_cast<double>(e.size) / in_node));

@@ -35,7 +35,7 @@ RankPlan memory_of(const Deck& deck, Engine& engine, const GridPoint& here, Devi
   const std::size_t copies = copies_inside_mpi(engine.params(), here.n(Axis::dp) * here.n(Axis::cp), engine.zero());
   if (kind == DeviceKind::cpu) plan.memory.emplace_back("copies inside MPI", copies);
   const bool async = deck.checkpoint.async && deck.checkpoint.every > 0;
-  if (async) plan.snapshot = snapshot_bytes(everything(engine, Contents::all));
+  if (async && kind == DeviceKind::cpu) plan.snapshot = snapshot_bytes(everything(engine, Contents::all));
   if (async && kind == DeviceKind::cpu) plan.memory.emplace_back("snapshot of asynchronous saves", plan.snapshot);
   plan.n_params = engine.params().n_local();
   for (int chunk = 0; chunk < engine.partition().n_chunks; ++chunk) {

@@ -146,7 +146,7 @@ std::string plan_text(const Deck& deck, int n_ranks, const Machine* machine) {
              100 * bubble / (1 + bubble));
   if (machine == nullptr) return text + rates_text(most, bubble, tokens);
   const Cost cost(*machine, deck.precision.compute);
-  return text + prediction_text(predict(deck, model, size, planned_kind(deck), cost), *machine);
+  return text + prediction_text(predict(deck, model, size, planned_kind(deck), cost, 0), *machine);
 }
 
 }  // namespace trireme

@@ -16,10 +16,14 @@ int n_micro_of(const Deck& deck, const GridPoint& here) {
   return static_cast<int>(div_exact(deck.batch.global, deck.batch.micro * here.n(Axis::dp)));
 }
 
-// Micro-batches that show all that differs: a first, one between, a last. Interleaving comes in groups.
+// Interleaving comes in groups of micro-batches.
+int group_of(const Deck& deck, const GridPoint& here) {
+  return deck.parallel.virtual_stages > 1 ? here.n(Axis::pp) : 1;
+}
+
+// Micro-batches that show all that differs: a first, one between, a last.
 int n_shown(const Deck& deck, const GridPoint& here) {
-  const int all = n_micro_of(deck, here), group = deck.parallel.virtual_stages > 1 ? here.n(Axis::pp) : 1;
-  return std::min(all, static_cast<int>(round_up(3, group)));
+  return std::min(n_micro_of(deck, here), static_cast<int>(round_up(3, group_of(deck, here))));
 }
 
 // Sorts what the clock shows between actions into times by kind, chunk and micro-batch.
@@ -141,26 +145,28 @@ void note_time(Prediction& p, const Deck& deck, const Kinds& kinds, const GridPo
 
 }  // namespace
 
-StagePlan plan_stage(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind, const Cost& cost) {
+StagePlan plan_stage(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind, const Cost& cost,
+                     double most_memory) {
   StepClock clock(cost);
   const std::unique_ptr<Backend> backend = make_plan_backend(kind, clock);
   const ProcessGrid grid = ProcessGrid::planned(here, clock);
   Engine engine(deck, model, grid, *backend, {}, Wires::planned);
+  const double persistent = static_cast<double>(engine.peaks().persistent) + cost.machine().reserve;
+  if (most_memory > 0 && persistent > most_memory) return {memory_of(deck, engine, here, kind), {}};
   const int n_micro = n_shown(deck, here);
-  const HostBatch batch = planned_batch(n_micro);
   engine.initialise();
-  engine.train(batch, {});
+  engine.train(planned_batch(group_of(deck, here)), {});
   Sorter sorter(clock, static_cast<int>(deck.parallel.virtual_stages), n_micro);
   engine.before_actions([&](const Action* action) { sorter.begins(action); });
-  engine.train(batch, {});
+  engine.train(planned_batch(n_micro), {});
   sorter.step_ends();
   engine.before_actions(nullptr);
-  engine.evaluate(batch);
+  engine.evaluate(planned_batch(group_of(deck, here)));
   return {memory_of(deck, engine, here, kind), sorter.times};
 }
 
 Prediction predict(const Deck& deck, const Model& model, const std::array<int, k_n_axes>& size, DeviceKind kind,
-                   const Cost& cost) {
+                   const Cost& cost, double most_memory) {
   const Partition partition =
       make_partition(static_cast<int>(deck.model.layers), size[0], static_cast<int>(deck.parallel.virtual_stages),
                      deck.parallel.stage_layers);
@@ -170,11 +176,12 @@ Prediction predict(const Deck& deck, const Model& model, const std::array<int, k
   for (int stage = 0; stage < size[0]; ++stage) {
     const auto [place, fresh] = known.emplace(kind_of(partition, deck.parallel, stage), p.stages.size());
     // Of one kind the first stage has the most micro-batches in flight.
-    if (fresh) p.stages.push_back(plan_stage(deck, model, {size, {stage, 0, 0, 0}}, kind, cost));
+    if (fresh) p.stages.push_back(plan_stage(deck, model, {size, {stage, 0, 0, 0}}, kind, cost, most_memory));
     kinds.of_stage.push_back(place->second);
+    if (fresh) note_memory(p, cost.machine().reserve);
+    if (most_memory > 0 && p.memory > most_memory) return p;
   }
   const GridPoint origin{size, {}};
-  note_memory(p, cost.machine().reserve);
   note_time(p, deck, kinds, origin, cost);
   const double tokens = static_cast<double>(deck.batch.global * deck.model.sequence) / origin.n_ranks();
   p.tokens_per_second = tokens / p.step;

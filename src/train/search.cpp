@@ -246,7 +246,7 @@ bool Search::try_micro(const Grid& grid, std::int64_t micro, const Cost& cost) {
       fail("rules of the deck: " + without_numbers(against.front()));
       return true;
     }
-    const Prediction prediction = predict(deck, model_, size, settings_.kind, cost);
+    const Prediction prediction = predict(deck, model_, size, settings_.kind, cost, machine_.memory);
     if (prediction.memory <= machine_.memory) {
       const std::lock_guard<std::mutex> lock(mutex_);
       ++result_.n_looked_at;

@@ -120,8 +120,8 @@ void measure_all(const Arguments& a, const MpiSession& session) {
   const std::string device = job.backend->describe();
   machine.name = !a.name.empty() ? a.name : machine.name.empty() ? device : machine.name;
   if (machine.memory == 0) machine.memory = static_cast<double>(job.backend->memory_bytes());
-  const int gpus = cuda ? std::max(cuda_device_count(), session.local_size()) : session.local_size();
-  if (a.gpus_per_node > 0 || a.base.empty()) machine.gpus_per_node = a.gpus_per_node > 0 ? a.gpus_per_node : gpus;
+  const std::int64_t gpus = cuda ? std::max(cuda_device_count(), session.local_size()) : session.local_size();
+  machine.gpus_per_node = a.gpus_per_node > 0 ? a.gpus_per_node : std::max(machine.gpus_per_node, gpus);
   if (session.size() > 1) {
     options.between_nodes = session.local_size() < session.size();
     measure::measure_wires(job.grid->world(), *job.backend, options,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "trireme/deck/machine.h"
@@ -29,14 +30,16 @@ class Cost {
 
  private:
   double ideal(std::int64_t T, std::int64_t F, std::int64_t C, const std::string& precision) const;
-  const Wire& wire(const std::map<std::string, Wire>& wires, ExchangeKind kind, const char* where) const;
+  const Wire& wire(const std::array<std::optional<Wire>, k_n_exchanges>& wires, ExchangeKind kind,
+                   const char* where) const;
   double measured_excess(const Product& product, const std::string& precision) const;
 
   const Machine& machine_;
   double bandwidth_ = 0;
   std::array<double, k_n_passes> passes_{};
   using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, int>;
-  mutable std::map<Key, double> known_;
+  mutable std::map<Key, double> known_, known_attention_;  // attention: seconds per FLOP
+  std::array<std::optional<Wire>, k_n_exchanges> node_, network_;
 };
 
 // The name that tables use: "bf16"; both fp8 formats are "fp8".

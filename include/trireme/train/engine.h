@@ -117,6 +117,7 @@ class Engine {
   Partition partition_;
   DType compute_;
   Zero zero_;
+  Wires wires_;
   double pipeline_bytes_ = 0;
   std::int64_t local_tokens_ = 0, own_tokens_ = 0, max_micro_ = 0;
   Arena persistent_, scratch_;

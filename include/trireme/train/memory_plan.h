@@ -12,7 +12,7 @@ struct RankPlan {
   GridPoint here;
   ArenaSizes sizes;
   Engine::MemoryUse memory;
-  std::size_t snapshot = 0;      // of asynchronous saves, in host memory; in `memory` when the device is the CPU
+  std::size_t snapshot = 0;      // of asynchronous saves when the device is the CPU; in `memory`
   std::int64_t n_params = 0;     // local elements
   Counters flops;                // of one step on this rank, recomputation included
   ProcessGrid::Traffic traffic;  // bytes sent in one step

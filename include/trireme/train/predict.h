@@ -29,7 +29,9 @@ struct StagePlan {
   RankPlan memory;
   StageTimes times;
 };
-StagePlan plan_stage(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind, const Cost& cost);
+// Where weights, gradients and state alone exceed `most_memory` (0: no limit), it is memory without times.
+StagePlan plan_stage(const Deck& deck, const Model& model, const GridPoint& here, DeviceKind kind, const Cost& cost,
+                     double most_memory);
 
 struct Prediction {
   double step = 0;                 // seconds
@@ -41,7 +43,8 @@ struct Prediction {
   std::string largest;             // the largest item there: "saved activations, 31.20 GiB"
   std::vector<StagePlan> stages;   // kinds of stages that were planned, the first of each kind
 };
+// Gives up, with step = 0, at the first kind of stage that needs more than `most_memory` bytes (0: no limit).
 Prediction predict(const Deck& deck, const Model& model, const std::array<int, k_n_axes>& size, DeviceKind kind,
-                   const Cost& cost);
+                   const Cost& cost, double most_memory);
 
 }  // namespace trireme

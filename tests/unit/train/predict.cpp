@@ -21,7 +21,7 @@ Deck deck_of(std::vector<std::string> settings, int n_ranks) {
 }
 
 Prediction prediction_of(const Deck& deck, const std::array<int, k_n_axes>& size, const Machine& machine) {
-  return predict(deck, Model(deck.model), size, DeviceKind::cuda, Cost(machine, deck.precision.compute));
+  return predict(deck, Model(deck.model), size, DeviceKind::cuda, Cost(machine, deck.precision.compute), 0);
 }
 
 }  // namespace
