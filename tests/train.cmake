@@ -49,6 +49,12 @@ target_link_libraries(mpi_energy PRIVATE trireme_train)
 add_test(NAME mpi.energy COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 4 $<TARGET_FILE:mpi_energy>)
 set_tests_properties(mpi.energy PROPERTIES LABELS mpi TIMEOUT 60 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
 
+# Which ranks open the data.
+add_executable(mpi_readers mpi/train/readers.cpp)
+target_link_libraries(mpi_readers PRIVATE trireme_train)
+add_test(NAME mpi.readers COMMAND ${mpi_run} ${MPIEXEC_NUMPROC_FLAG} 3 $<TARGET_FILE:mpi_readers>)
+set_tests_properties(mpi.readers PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
+
 # A program to read, not a test: python3 tests/bench/checkpoint.py BUILD_DIR
 add_executable(checkpoint_bench mpi/io/bench/bench.cpp)
 target_link_libraries(checkpoint_bench PRIVATE trireme_train)

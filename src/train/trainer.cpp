@@ -34,10 +34,7 @@ Trainer::Trainer(const Deck& stated, const MpiSession& session)
   open_run_folder();
   watch_signals();
   const GridPoint& here = job_.grid->here();
-  together(session, [&] {
-    data_ =
-        open_tokens(deck_.data, deck_.model.vocab, deck_.model.sequence, static_cast<std::uint64_t>(deck_.run.seed));
-  });
+  data_ = open_data(deck_, here, session);
   together(session_, [&] { plan_ = plan_rank(deck_, model_, here, job_.kind); });
   check_memory(plan_, *job_.backend);
   together(session, [&] {

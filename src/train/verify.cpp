@@ -97,10 +97,7 @@ Exit verify(const Deck& stated, const MpiSession& session, int steps) {
   const Job job = make_job(deck, session, nullptr);
   const Deck one_deck = one_rank_deck(deck);
   const Model model(deck.model);
-  TokenSplit data;
-  together(session, [&] {
-    data = open_tokens(deck.data, deck.model.vocab, deck.model.sequence, static_cast<std::uint64_t>(deck.run.seed));
-  });
+  const TokenSplit data = open_data(deck, job.grid->here(), session);
   const ProcessGrid alone(make_self_communicator(*job.backend), {1, 1, 1, 1});
   Side grid_side(deck, model, *job.grid, *job.backend, job.kind, *data.training, job.control.get());
   std::unique_ptr<Side> one_side;
