@@ -6,6 +6,7 @@ The library that disturbs matrix products comes first on the command line: hardw
 import json
 import os
 import re
+import signal
 import struct
 import sys
 import time
@@ -104,8 +105,13 @@ def weight(table, deck):
         except (FileNotFoundError, ValueError):
             pass
         time.sleep(0.05)
+    rank = running.ranks()[2]
     try:
-        copies = flip(running.ranks()[2], struct.pack("<d", 1.0) * 24)
+        os.kill(rank, signal.SIGSTOP)  # else the first flipped copy ends the run while its memory is still looked through
+        try:
+            copies = flip(rank, struct.pack("<d", 1.0) * 24)
+        finally:
+            os.kill(rank, signal.SIGCONT)
     except PermissionError:
         running.process.terminate()
         running.wait()
