@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -18,7 +19,7 @@ namespace trireme {
 
 namespace {
 
-constexpr std::int64_t k_max_bytes = std::int64_t{1} << 30;
+constexpr std::int64_t k_max_bytes = std::int64_t{1} << 30, k_max_reduced = 256 << 10;
 constexpr std::chrono::milliseconds k_wait_for_the_cause{1000};
 
 int rank_of(MPI_Comm comm) {
@@ -213,6 +214,7 @@ std::unique_ptr<Communicator> MpiSession::world(Backend& backend, Memory memory,
   ground.backend = &backend;
   ground.memory = memory;
   ground.max_bytes = max_bytes;
+  ground.max_reduced = std::min(max_bytes, k_max_reduced);
   ground.reductions = state_->reductions;
   return make_mpi_communicator(ground.on(copy));
 }

@@ -78,58 +78,107 @@ void BlockingCalls::recv(void* x, int n, MPI_Datatype type, int from) {
   check_count(status, type, n);
 }
 
+// --- turns
+
+namespace {
+
+// Two: one is added up while the other is on the wires.
+constexpr std::size_t k_copying = 2;
+
+}  // namespace
+
+void Turns::add(StartedCall& call) {
+  queue_.push_back(&call);
+  start_what_may();
+}
+
+void Turns::start_what_may() {
+  while (!queue_.empty() && (copying_.size() < k_copying || !queue_.front()->copies)) {
+    StartedCall& call = *queue_.front();
+    queue_.pop_front();
+    call.request = call.start();
+    call.start = nullptr;
+    if (call.copies) copying_.push_back(&call);
+  }
+}
+
+void Turns::finish(StartedCall& call) {
+  while (call.start) finish(*copying_.front());
+  check_mpi(MPI_Wait(&call.request, MPI_STATUS_IGNORE), call.operation);
+  std::erase(copying_, &call);
+  start_what_may();
+}
+
 // --- started
 
+void StartedCalls::collective(const char* operation, Copies copies, std::function<MPI_Request()> start) {
+  turns_.add(started_.emplace_back(StartedCall{operation, std::move(start), copies == Copies::yes}));
+}
+
 void StartedCalls::all_reduce(void* x, int n, MPI_Datatype type, MPI_Op op) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(MPI_IN_PLACE, x, n, type, op, comm_, &request), "MPI_Iallreduce");
-  keep(request, "MPI_Iallreduce");
+  collective("MPI_Iallreduce", Copies::yes, [=, this] {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, x, n, type, op, comm_, &request), "MPI_Iallreduce");
+    return request;
+  });
 }
 
 void StartedCalls::all_gather(void* all, const void* mine, int n, MPI_Datatype type) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallgather(mine != nullptr ? mine : MPI_IN_PLACE, n, type, all, n, type, comm_, &request),
-            "MPI_Iallgather");
-  keep(request, "MPI_Iallgather");
+  collective("MPI_Iallgather", Copies::no, [=, this] {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallgather(mine != nullptr ? mine : MPI_IN_PLACE, n, type, all, n, type, comm_, &request),
+              "MPI_Iallgather");
+    return request;
+  });
 }
 
 void StartedCalls::reduce_scatter(void* mine, const void* all, int n, MPI_Datatype type, MPI_Op op) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ireduce_scatter_block(all != nullptr ? all : MPI_IN_PLACE, mine, n, type, op, comm_, &request),
-            "MPI_Ireduce_scatter_block");
-  keep(request, "MPI_Ireduce_scatter_block");
+  collective("MPI_Ireduce_scatter_block", Copies::yes, [=, this] {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ireduce_scatter_block(all != nullptr ? all : MPI_IN_PLACE, mine, n, type, op, comm_, &request),
+              "MPI_Ireduce_scatter_block");
+    return request;
+  });
 }
 
 void StartedCalls::reduce(void* sum_at_root, const void* x, int n, MPI_Datatype type, MPI_Op op, int root) {
   const bool in_place = rank_in(comm_) == root && sum_at_root == x;
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ireduce(in_place ? MPI_IN_PLACE : x, sum_at_root, n, type, op, root, comm_, &request), "MPI_Ireduce");
-  keep(request, "MPI_Ireduce");
+  collective("MPI_Ireduce", Copies::yes, [=, this] {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ireduce(in_place ? MPI_IN_PLACE : x, sum_at_root, n, type, op, root, comm_, &request), "MPI_Ireduce");
+    return request;
+  });
 }
 
 void StartedCalls::broadcast(void* x, int n, MPI_Datatype type, int root) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ibcast(x, n, type, root, comm_, &request), "MPI_Ibcast");
-  keep(request, "MPI_Ibcast");
+  collective("MPI_Ibcast", Copies::no, [=, this] {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ibcast(x, n, type, root, comm_, &request), "MPI_Ibcast");
+    return request;
+  });
 }
 
 void StartedCalls::send(const void* x, int n, MPI_Datatype type, int to) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Isend(x, n, type, to, k_tag, comm_, &request), "MPI_Isend");
-  keep(request, "MPI_Isend");
+  StartedCall& call = started_.emplace_back(StartedCall{"MPI_Isend", nullptr});
+  check_mpi(MPI_Isend(x, n, type, to, k_tag, comm_, &call.request), call.operation);
 }
 
 void StartedCalls::recv(void* x, int n, MPI_Datatype type, int from) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Irecv(x, n, type, from, k_tag, comm_, &request), "MPI_Irecv");
-  started_.push_back({request, "MPI_Irecv", type, n});
+  StartedCall& call = started_.emplace_back(StartedCall{"MPI_Irecv", nullptr});
+  check_mpi(MPI_Irecv(x, n, type, from, k_tag, comm_, &call.request), call.operation);
+  call.type = type;
+  call.count = n;
 }
 
 void StartedCalls::finish() {
-  for (Started& started : started_) {
+  for (StartedCall& call : started_) {
+    if (call.count < 0) {
+      turns_.finish(call);
+      continue;
+    }
     MPI_Status status;
-    check_mpi(MPI_Wait(&started.request, &status), started.operation);
-    if (started.count >= 0) check_count(status, started.type, started.count);
+    check_mpi(MPI_Wait(&call.request, &status), call.operation);
+    check_count(status, call.type, call.count);
   }
   started_.clear();
 }

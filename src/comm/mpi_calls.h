@@ -4,6 +4,8 @@
 
 #include <mpi.h>
 
+#include <deque>
+#include <functional>
 #include <vector>
 
 #include "trireme/base/check.h"
@@ -46,10 +48,34 @@ class BlockingCalls final : public MpiCalls {
   MPI_Comm comm_;
 };
 
-// Every call only starts; finish() waits for all of them. The memory belongs to MPI until then.
+// A call that is on its way, or will be.
+struct StartedCall {
+  const char* operation;
+  std::function<MPI_Request()> start;  // absent: it has been started
+  bool copies = false;                 // MPI copies what it reduces
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Datatype type = MPI_BYTE;
+  int count = -1;  // what a receive must deliver, -1 for everything else
+};
+
+// The collective calls of one communicator: they start in the order asked for, which is the same on all ranks, and of
+// those that copy few run at a time, so that what MPI takes for itself does not grow with what is reduced.
+class Turns {
+ public:
+  void add(StartedCall& call);     // its address stays until finish()
+  void finish(StartedCall& call);  // waits; starts what is due before and behind it
+
+ private:
+  void start_what_may();
+
+  std::deque<StartedCall*> queue_;     // not started
+  std::vector<StartedCall*> copying_;  // started, not waited for
+};
+
+// Every call only starts, at once or in its turn; finish() waits for all of them. The memory belongs to MPI until then.
 class StartedCalls final : public MpiCalls {
  public:
-  explicit StartedCalls(MPI_Comm comm) : comm_(comm) {}
+  StartedCalls(MPI_Comm comm, Turns& turns) : comm_(comm), turns_(turns) {}
   void all_reduce(void* x, int n, MPI_Datatype type, MPI_Op op) override;
   void all_gather(void* all, const void* mine, int n, MPI_Datatype type) override;
   void reduce_scatter(void* mine, const void* all, int n, MPI_Datatype type, MPI_Op op) override;
@@ -60,17 +86,12 @@ class StartedCalls final : public MpiCalls {
   void finish();
 
  private:
-  // A request with what is needed to judge its end. count is what a receive must deliver, -1 for everything else.
-  struct Started {
-    MPI_Request request;
-    const char* operation;
-    MPI_Datatype type;
-    int count;
-  };
-  void keep(MPI_Request request, const char* operation) { started_.push_back({request, operation, MPI_BYTE, -1}); }
+  enum class Copies : bool { no, yes };
+  void collective(const char* operation, Copies copies, std::function<MPI_Request()> start);
 
   MPI_Comm comm_;
-  std::vector<Started> started_;
+  Turns& turns_;
+  std::deque<StartedCall> started_;
 };
 
 }  // namespace trireme

@@ -40,7 +40,7 @@ MpiGround MpiGround::on(MPI_Comm other) const {
 void MpiOperations::all_reduce(Tensor x, Reduce op) {
   require_contiguous(x);
   std::byte* host = flight().filled(x);
-  in_pieces(x, ground_.max_bytes, [&](std::int64_t first, int n) {
+  in_pieces(x, ground_.max_reduced, [&](std::int64_t first, int n) {
     calls().all_reduce(host + first, n, mpi_type(x.dtype), ground_.reductions.of(op, x.dtype));
   });
   flight().deliver(x, host);
@@ -54,7 +54,7 @@ void MpiOperations::all_gather(Tensor all, Tensor mine) {
   std::byte* own = host + static_cast<std::size_t>(ground_.rank) * mine.bytes();
   const std::byte* part = host == all.data ? mine.data : own;
   if (host != all.data) ground_.backend->to_host(own, mine);
-  if (fits(all)) {
+  if (static_cast<std::int64_t>(all.bytes()) <= ground_.max_bytes) {
     calls().all_gather(host, part == own ? nullptr : part, static_cast<int>(mine.count()), mpi_type(all.dtype));
   } else {
     if (part != own) std::copy_n(part, mine.bytes(), own);
@@ -81,7 +81,7 @@ void MpiOperations::reduce_scatter(Tensor mine, Tensor all) {
   const bool in_place = host != all.data || is_own_part(all, mine, ground_.rank);
   const MPI_Op sum = ground_.reductions.of(Reduce::sum, all.dtype);
   std::byte* result = in_place ? host : mine.data;
-  if (fits(all)) {
+  if (static_cast<std::int64_t>(all.bytes()) <= ground_.max_reduced) {
     calls().reduce_scatter(result, in_place ? nullptr : host, static_cast<int>(mine.count()), mpi_type(all.dtype), sum);
   } else {
     if (in_place) result = host + static_cast<std::size_t>(ground_.rank) * mine.bytes();
@@ -96,7 +96,7 @@ void MpiOperations::reduce_scatter_in_pieces(std::byte* mine, const std::byte* a
   const MPI_Op sum = ground_.reductions.of(Reduce::sum, part.dtype);
   for (int root = 0; root < ground_.size; ++root) {
     const std::byte* its = all + static_cast<std::size_t>(root) * part.bytes();
-    in_pieces(part, ground_.max_bytes, [&](std::int64_t first, int n) {
+    in_pieces(part, ground_.max_reduced, [&](std::int64_t first, int n) {
       calls().reduce(mine + first, its + first, n, mpi_type(part.dtype), sum, root);
     });
   }
@@ -151,7 +151,7 @@ Ticket MpiLane::run(const std::function<void(Communicator&)>& work) {
   require(current_ == nullptr, "background work started inside background work");
   const auto free = std::find_if(flights_.begin(), flights_.end(), [](const auto& flight) { return flight->idle(); });
   if (free == flights_.end()) {
-    flights_.push_back(std::make_unique<Flight>(ground_.comm, *ground_.backend, ground_.memory, pool_));
+    flights_.push_back(std::make_unique<Flight>(ground_.comm, turns_, *ground_.backend, ground_.memory, pool_));
     current_ = flights_.back().get();
   } else {
     current_ = free->get();
@@ -182,7 +182,7 @@ std::unique_ptr<Communicator> MpiLane::split(int, int) {
 MpiCommunicator::MpiCommunicator(const MpiGround& ground)
     : MpiOperations(ground),
       blocking_(ground.comm),
-      flight_(ground.comm, *ground.backend, ground.memory, pool_),
+      flight_(ground.comm, turns_, *ground.backend, ground.memory, pool_),
       lane_(ground.on(duplicate(ground.comm))) {}
 
 void MpiCommunicator::barrier() {

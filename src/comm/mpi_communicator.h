@@ -20,7 +20,8 @@ struct MpiGround {
   int rank = 0, size = 1;
   Backend* backend = nullptr;
   Memory memory = Memory::host;
-  std::int64_t max_bytes = 0;  // of one MPI call
+  std::int64_t max_bytes = 0;    // of one MPI call
+  std::int64_t max_reduced = 0;  // of one that reduces
   MpiReductions reductions;
 
   MpiGround on(MPI_Comm other) const;
@@ -47,14 +48,16 @@ class MpiOperations : public Communicator {
 
   MpiGround ground_;
   PinnedPool pool_;
+  Turns turns_;
 
  private:
   void all_gather_in_pieces(std::byte* all, const Tensor& part);
   void reduce_scatter_in_pieces(std::byte* mine, const std::byte* all, const Tensor& part);
-  bool fits(const Tensor& x) const { return static_cast<std::int64_t>(x.bytes()) <= ground_.max_bytes; }
 };
 
 // Where background work runs: a communicator of its own, so that its messages never meet those of the main line.
+// Large sums start piece by piece while somebody waits: a ticket may need the other ranks to wait for theirs of the
+// same call, so that between a call and its wait() none may wait for what another does later.
 class MpiLane final : public MpiOperations {
  public:
   explicit MpiLane(const MpiGround& ground) : MpiOperations(ground) {}

@@ -33,8 +33,8 @@ class PinnedPool {
 // Operations on their way. land() waits for them, brings what was received to its tensors and gives the buffers back.
 class Flight {
  public:
-  Flight(MPI_Comm comm, Backend& backend, Memory memory, PinnedPool& pool)
-      : calls(comm), backend_(backend), memory_(memory), pool_(pool) {}
+  Flight(MPI_Comm comm, Turns& turns, Backend& backend, Memory memory, PinnedPool& pool)
+      : calls(comm, turns), backend_(backend), memory_(memory), pool_(pool) {}
 
   // Host memory that stands for x until land(): its own or a buffer. filled: with the values of x.
   std::byte* empty(const Tensor& x);

@@ -72,15 +72,14 @@ void GradientReducer::add_norm(Tensor norm_sq_1) const {
   }
 }
 
-// A reduction that has been started copies its bucket; one that scatters, twice on the rank that adds up for several.
-std::size_t copies_inside_mpi(const ParamStore& params, int n_replicas, Zero zero) {
+// Sums go through MPI in pieces (src/comm/mpi.cpp), two at a time; of each it holds the sum, what comes in and what
+// goes on.
+std::size_t copies_inside_mpi(const ParamStore& params, int n_replicas) {
   if (n_replicas == 1) return 0;
-  std::size_t all = 0, largest = 0;
-  for (const Bucket& bucket : params.buckets()) {
-    all += bucket.grad.bytes();
-    largest = std::max(largest, bucket.grad.bytes());
-  }
-  return std::min(all, k_in_flight * largest) * (zero == Zero::on && n_replicas > 2 ? 2 : 1);
+  std::size_t all = 0;
+  for (const Bucket& bucket : params.buckets()) all += bucket.grad.bytes();
+  constexpr std::size_t k_piece = 256 << 10, k_at_a_time = 2, k_buffers = 3;
+  return k_buffers * std::min(all, k_at_a_time * k_piece);
 }
 
 void GradientReducer::add_layer_norms(Tensor squares_L2) const {

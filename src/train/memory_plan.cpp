@@ -32,7 +32,7 @@ RankPlan memory_of(const Deck& deck, Engine& engine, const GridPoint& here, Devi
   plan.here = here;
   plan.sizes = engine.peaks();
   plan.memory = engine.memory();
-  const std::size_t copies = copies_inside_mpi(engine.params(), here.n(Axis::dp) * here.n(Axis::cp), engine.zero());
+  const std::size_t copies = copies_inside_mpi(engine.params(), here.n(Axis::dp) * here.n(Axis::cp));
   if (kind == DeviceKind::cpu) plan.memory.emplace_back("copies inside MPI", copies);
   const bool async = deck.checkpoint.async && deck.checkpoint.every > 0;
   if (async && kind == DeviceKind::cpu) plan.snapshot = snapshot_bytes(everything(engine, Contents::all));

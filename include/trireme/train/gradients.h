@@ -14,8 +14,8 @@ enum class Zero : std::uint8_t { off, on };  // on: each replica keeps the sum o
 // The range of a bucket whose optimizer state this replica holds. off: all of it.
 Range owned_range(const Bucket& bucket, const Communicator& replicas, Zero zero);
 
-// Host memory that MPI takes for itself while gradients travel, on the rank that takes most.
-std::size_t copies_inside_mpi(const ParamStore& params, int n_replicas, Zero zero);
+// Host memory that MPI takes for itself while gradients travel.
+std::size_t copies_inside_mpi(const ParamStore& params, int n_replicas);
 
 class GradientReducer {
  public:
