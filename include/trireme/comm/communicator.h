@@ -17,7 +17,9 @@ namespace trireme {
 
 enum class Reduce : std::uint8_t { sum, max };
 
-// Handle of background communication. wait() makes the compute stream (CPU: the thread) wait; never forget it.
+// Handle of background communication. wait() makes the compute stream (CPU: the thread) wait; never forget it. It may
+// need the other ranks to wait for theirs of the same call: between a call and its wait(), wait for nothing that
+// another rank does only after its own.
 struct Ticket {
   std::function<void()> join;
   void wait() {
