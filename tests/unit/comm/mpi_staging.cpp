@@ -50,7 +50,8 @@ TEST_CASE("a pinned buffer that is too small grows instead of a new one being ma
 TEST_CASE("a staged flight delivers at its landing and gives its buffers back") {
   const auto backend = make_cpu_backend(1);
   PinnedPool pool(*backend);
-  Flight flight(MPI_COMM_NULL, *backend, Memory::staged, pool);
+  Turns turns;
+  Flight flight(MPI_COMM_NULL, turns, *backend, Memory::staged, pool);
   Values source{1, 2, 3}, target{};
 
   flight.take_off();
@@ -71,7 +72,8 @@ TEST_CASE("a staged flight delivers at its landing and gives its buffers back") 
 TEST_CASE("in host memory MPI works on the tensor itself") {
   const auto backend = make_cpu_backend(1);
   PinnedPool pool(*backend);
-  Flight flight(MPI_COMM_NULL, *backend, Memory::host, pool);
+  Turns turns;
+  Flight flight(MPI_COMM_NULL, turns, *backend, Memory::host, pool);
   Values x{1, 2, 3};
 
   CHECK(flight.filled(view(x)) == view(x).data);
